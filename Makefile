@@ -1,4 +1,4 @@
-# SPDX-License-Identifier: Apache-2.0
+# SPDX-License-Identifier: GPL-2.0-or-later
 # Holdfast: `make demo` and `make check` do everything on a fresh Debian machine; see README.md.
 # (Kbuild, beside this file, is what the kernel's build system reads for the Sentry module.)
 

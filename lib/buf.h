@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One growable, capped byte buffer for writing and one bounded reader for hostile bytes. */
 #ifndef HOLDFAST_LIB_BUF_H
 #define HOLDFAST_LIB_BUF_H

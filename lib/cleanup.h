@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Scope-bound cleanup for userland code: attributes instead of goto ladders. */
 #ifndef HOLDFAST_LIB_CLEANUP_H
 #define HOLDFAST_LIB_CLEANUP_H

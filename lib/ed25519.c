@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Ed25519 (RFC 8032) keys in files, signing and verifying, by libsodium. */
 #include "lib/ed25519.h"
 

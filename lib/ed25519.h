@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Ed25519 (RFC 8032) keys in files, signing and verifying, by libsodium. */
 #ifndef HOLDFAST_LIB_ED25519_H
 #define HOLDFAST_LIB_ED25519_H

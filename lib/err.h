@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Error text: what failed, on what, and why, in one line. */
 #ifndef HOLDFAST_LIB_ERR_H
 #define HOLDFAST_LIB_ERR_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* SHA-256 and HMAC-SHA256 (FIPS 180-4, RFC 2104), by libsodium. */
 #include "lib/hash.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Lower-case hexadecimal. */
 #ifndef HOLDFAST_LIB_HEX_H
 #define HOLDFAST_LIB_HEX_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Whole reads and writes, atomic files, and descriptors over unix sockets. */
 #include "lib/io.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Strict JSON (RFC 8259) over jansson: limits before parsing, typed getters that name the key. */
 #ifndef HOLDFAST_LIB_JSON_H
 #define HOLDFAST_LIB_JSON_H

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Log lines to stderr: one line each, with a fixed class that one can grep. */
 #include "lib/log.h"
 

@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* One single-threaded event loop over epoll: descriptors, timers, deferred calls. */
 #ifndef HOLDFAST_LIB_LOOP_H
 #define HOLDFAST_LIB_LOOP_H

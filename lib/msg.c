@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Typed messages between hostd's roles on SOCK_SEQPACKET, checked against a table per peer. */
 #include "lib/msg.h"
 

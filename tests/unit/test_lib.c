@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Unit tests of lib/: buffers, JSON limits, keys, files, the loop and role messages. */
 #include <errno.h>
 #include <fcntl.h>
