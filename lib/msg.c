@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/buf.h"
@@ -194,6 +195,8 @@ struct msg_peer *msg_peer_new(struct loop *loop, int fd, const struct msg_peer_c
 	peer->fd = fd;
 	peer->state = 1;
 	peer->last = &peer->first;
+	/* Room for the longest message; the kernel doubles it for its own book-keeping. */
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){ MSG_MAX }, sizeof(int));
 	if (io_set_nonblock(fd) || io_set_cloexec(fd)) {
 		err_errno(err, "fcntl");
 		free(peer);

@@ -22,7 +22,7 @@
  */
 enum {
 	MSG_HEADER = 12,
-	MSG_MAX = 128 * 1024,
+	MSG_MAX = 192 * 1024,
 	MSG_QUEUE_MAX = 16 * 1024 * 1024,
 };
 
