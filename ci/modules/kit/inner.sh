@@ -14,6 +14,8 @@ mkdir -p "$HF_PLACE"
 	cat "/in/source/$file" >"$HF_PLACE/$file"
 done
 
+first=$(ls -U "$HF_PLACE/sentry" | head -n 1)
+
 flags=
 if [ -n "$HF_MAP" ]; then flags="-ffile-prefix-map=$HF_PLACE=. -ffile-prefix-map=$kdir=/kernel"; fi
 make -C "$kdir" M="$HF_PLACE" -j"$HF_JOBS" modules \
@@ -32,7 +34,7 @@ strip --strip-debug -o /out/sentry.ko /out/raw.ko
 	echo "year=$(date +%Y)"
 	echo "locale=${LC_ALL:-}"
 	echo "zone=${TZ:-}"
-	echo "first_file=$(ls -U "$HF_PLACE/sentry" | head -n 1)"
+	echo "first_file=$first"
 	echo "jobs=$HF_JOBS"
 	echo "network=$(awk 'NR > 2 && $1 != "lo:"' /proc/net/dev | wc -l)"
 } >/out/condition

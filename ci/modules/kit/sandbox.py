@@ -18,7 +18,7 @@ KIT = os.path.dirname(os.path.abspath(__file__))
 CONDITIONS = {
     "A": {"place": "/build/holdfast", "host": "builder-a", "uid": 0, "umask": "022",
           "locale": "C", "zone": "UTC", "order": "", "jobs": 1, "faketime": ""},
-    "B": {"place": "/var/tmp/another place/of-work".replace(" ", "-"), "host": "zweiter", "uid": 4242,
+    "B": {"place": "/var/tmp/another-place/of-work", "host": "zweiter", "uid": 4242,
           "umask": "077", "locale": "C.UTF-8", "zone": "<+1245>-12:45", "order": "-r", "jobs": 2,
           "faketime": "+7y"},
 }
