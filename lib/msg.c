@@ -35,7 +35,7 @@ struct msg_peer {
 	struct queued *first, **last;
 	size_t queued_bytes;
 	unsigned int busy; /* handlers on the stack */
-	bool closed, free_later;
+	bool closed, free_later, paused;
 	uint8_t in[MSG_MAX];
 };
 
@@ -147,6 +147,11 @@ static int receive_one(struct msg_peer *peer)
 	return peer->closed ? -1 : 1;
 }
 
+static void update_watch(struct msg_peer *peer)
+{
+	loop_fd_mod(peer->watch, (peer->paused ? 0u : EPOLLIN) | (peer->first ? EPOLLOUT : 0u));
+}
+
 static void flush(struct msg_peer *peer)
 {
 	while (peer->first) {
@@ -163,7 +168,7 @@ static void flush(struct msg_peer *peer)
 		peer->queued_bytes -= q->len;
 		queued_free(q);
 	}
-	loop_fd_mod(peer->watch, EPOLLIN);
+	update_watch(peer);
 }
 
 static void on_event(void *user, int fd, uint32_t events)
@@ -174,7 +179,7 @@ static void on_event(void *user, int fd, uint32_t events)
 	peer->busy++;
 	if (events & EPOLLOUT)
 		flush(peer);
-	for (int i = 0; i < MESSAGES_PER_TURN && !peer->closed; i++)
+	for (int i = 0; i < MESSAGES_PER_TURN && !peer->closed && !peer->paused; i++)
 		if (receive_one(peer) <= 0)
 			break;
 	peer->busy--;
@@ -226,6 +231,13 @@ void msg_peer_set_state(struct msg_peer *peer, uint32_t state)
 	peer->state = state;
 }
 
+void msg_peer_pause(struct msg_peer *peer, int paused)
+{
+	peer->paused = paused;
+	if (!peer->closed)
+		update_watch(peer);
+}
+
 size_t msg_peer_queued(const struct msg_peer *peer)
 {
 	return peer->queued_bytes;
@@ -273,7 +285,7 @@ static int enqueue(struct msg_peer *peer, struct queued *q, const int *fds, size
 	*peer->last = q;
 	peer->last = &q->next;
 	peer->queued_bytes += q->len;
-	loop_fd_mod(peer->watch, EPOLLIN | EPOLLOUT);
+	update_watch(peer);
 	return 0;
 }
 

@@ -60,6 +60,8 @@ struct msg_peer *msg_peer_new(struct loop *loop, int fd, const struct msg_peer_c
 /* Closes without calling on_close. Safe inside handlers. NULL is fine. */
 void msg_peer_free(struct msg_peer *peer);
 void msg_peer_set_state(struct msg_peer *peer, uint32_t state);
+/* Stops or goes on with reading; what waits stays in the socket, so the other side is held up. */
+void msg_peer_pause(struct msg_peer *peer, int paused);
 /* Bytes queued and not yet taken by the socket. */
 size_t msg_peer_queued(const struct msg_peer *peer);
 
