@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Unit tests of hostd/lineage: process identity, bounds, and the join of flows. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "hostd/lineage/flow.h"
+#include "hostd/lineage/process.h"
+
+static json_t *exec_event(int pid, long start, const char *path, const char *arg)
+{
+	return json_pack("{s:i,s:I,s:i,s:s,s:[s,s],s:[{s:i,s:I,s:s}]}", "pid", pid, "start_ns",
+			 (json_int_t)start, "ppid", 1, "path", path, "argv", path, arg, "chain", "pid", 1,
+			 "start_ns", (json_int_t)7, "comm", "systemd");
+}
+
+static void test_a_reused_pid_inherits_nothing(void **state)
+{
+	struct process_table *table = process_table_new();
+	json_t *first = exec_event(40, 100, "/usr/bin/curl", "x"), *second = exec_event(40, 200, "/bin/sh", "y");
+
+	(void)state;
+	process_table_event(table, "exec", 1, first);
+	process_table_event(table, "exec", 2, second);
+	assert_string_equal(process_find(table, 40, 100)->path, "/usr/bin/curl");
+	assert_string_equal(process_find(table, 40, 200)->path, "/bin/sh");
+	assert_int_equal(process_find(table, 40, 200)->exec_seq, 2);
+	assert_null(process_find(table, 40, 300));
+	json_decref(first);
+	json_decref(second);
+	process_table_free(table);
+}
+
+static void test_the_table_is_bounded(void **state)
+{
+	struct process_table *table = process_table_new();
+
+	(void)state;
+	for (int i = 0; i < PROCESS_KEPT_MAX + 10; i++) {
+		json_t *event = exec_event(i + 2, 1, "/bin/true", "");
+
+		process_table_event(table, "exec", (uint64_t)i + 1, event);
+		json_decref(event);
+	}
+	assert_null(process_find(table, 2, 1));
+	assert_null(process_find(table, 11, 1));
+	assert_non_null(process_find(table, 12, 1));
+	assert_non_null(process_find(table, PROCESS_KEPT_MAX + 11, 1));
+	process_table_free(table);
+}
+
+static void test_commands_are_quoted_and_cut(void **state)
+{
+	json_t *argv = json_pack("[s,s,s,s]", "sh", "-c", "echo 'a b'", "");
+	char *command = process_command(argv), *cut;
+	char longest[3000];
+
+	(void)state;
+	assert_string_equal(command, "sh -c 'echo '\\''a b'\\''' ''");
+	free(command);
+	json_decref(argv);
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = 0;
+	argv = json_pack("[s,s]", "sh", longest);
+	cut = process_command(argv);
+	assert_true(strlen(cut) <= PROCESS_COMMAND_MAX);
+	assert_string_equal(cut + strlen(cut) - 3, "...");
+	free(cut);
+	json_decref(argv);
+}
+
+static void test_chain_names_what_the_table_knows(void **state)
+{
+	struct process_table *table = process_table_new();
+	json_t *parent = exec_event(50, 5, "/usr/bin/npm", "install"), *chain;
+	json_t *flow = json_pack("{s:i,s:i,s:s,s:[{s:i,s:i,s:s}]}", "pid", 60, "start_ns", 6, "exe",
+				 "/usr/bin/node", "chain", "pid", 50, "start_ns", 5, "comm", "npm");
+
+	(void)state;
+	process_table_event(table, "exec", 9, parent);
+	chain = process_chain(table, flow);
+	assert_int_equal(json_array_size(chain), 2);
+	assert_string_equal(json_string_value(json_object_get(json_array_get(chain, 0), "path")), "/usr/bin/node");
+	assert_string_equal(json_string_value(json_object_get(json_array_get(chain, 1), "command")),
+			    "/usr/bin/npm install");
+	assert_int_equal(json_integer_value(json_object_get(json_array_get(chain, 1), "exec_seq")), 9);
+	json_decref(chain);
+	json_decref(flow);
+	json_decref(parent);
+	process_table_free(table);
+}
+
+static int answered;
+static int64_t answered_pid;
+
+static void on_join(void *user, const json_t *event)
+{
+	(void)user;
+	answered++;
+	answered_pid = event ? json_integer_value(json_object_get(event, "pid")) : -1;
+}
+
+static json_t *flow_event(int pid, int sport)
+{
+	return json_pack("{s:s,s:s,s:i,s:i,s:i}", "proto", "tcp", "dst", "192.0.2.1", "dport", 443, "sport", sport,
+			 "pid", pid);
+}
+
+static void test_join_before_and_after(void **state)
+{
+	struct flow_join *join = flow_join_new();
+	struct flow_key key = { "tcp", 4000, 443, "192.0.2.1" };
+	json_t *event = flow_event(77, 4000), *other = flow_event(78, 4001);
+
+	(void)state;
+	answered = 0;
+	/* The switch asks first; another flow's event does not answer it. */
+	assert_int_not_equal(flow_join_ask(join, 0, &key, 1000, on_join, NULL), 0);
+	flow_join_event(join, 10, other);
+	assert_int_equal(answered, 0);
+	flow_join_event(join, 20, event);
+	assert_int_equal(answered, 1);
+	assert_int_equal(answered_pid, 77);
+	/* Known already: at once. */
+	assert_int_equal(flow_join_ask(join, 30, &key, 1000, on_join, NULL), 0);
+	assert_int_equal(answered, 2);
+	assert_int_equal(answered_pid, 77);
+	/* Too old: not joined, and the wait runs out. */
+	assert_int_not_equal(flow_join_ask(join, 20 + FLOW_JOIN_MS + 1, &key, 1000, on_join, NULL), 0);
+	flow_join_tick(join, 20 + FLOW_JOIN_MS + 900);
+	assert_int_equal(answered, 2);
+	flow_join_tick(join, 20 + FLOW_JOIN_MS + 1001);
+	assert_int_equal(answered, 3);
+	assert_int_equal(answered_pid, -1);
+	json_decref(event);
+	json_decref(other);
+	flow_join_free(join);
+}
+
+static void test_a_port_used_again_has_its_new_owner(void **state)
+{
+	struct flow_join *join = flow_join_new();
+	struct flow_key key = { "tcp", 4000, 443, "192.0.2.1" };
+	json_t *first = flow_event(77, 4000), *second = flow_event(99, 4000);
+
+	(void)state;
+	flow_join_event(join, 10, first);
+	flow_join_event(join, 20, second);
+	flow_join_ask(join, 30, &key, 0, on_join, NULL);
+	assert_int_equal(answered_pid, 99);
+	json_decref(first);
+	json_decref(second);
+	flow_join_free(join);
+}
+
+static void test_join_is_bounded(void **state)
+{
+	struct flow_join *join = flow_join_new();
+	struct flow_key key = { "tcp", 1, 1, "192.0.2.9" };
+
+	(void)state;
+	answered = 0;
+	for (int i = 0; i < FLOW_JOIN_WAITERS_MAX + 5; i++)
+		flow_join_ask(join, 0, &key, 1000, on_join, NULL);
+	assert_int_equal(answered, 5);
+	flow_join_free(join);
+	assert_int_equal(answered, FLOW_JOIN_WAITERS_MAX + 5);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_reused_pid_inherits_nothing),
+		cmocka_unit_test(test_the_table_is_bounded),
+		cmocka_unit_test(test_commands_are_quoted_and_cut),
+		cmocka_unit_test(test_chain_names_what_the_table_knows),
+		cmocka_unit_test(test_join_before_and_after),
+		cmocka_unit_test(test_a_port_used_again_has_its_new_owner),
+		cmocka_unit_test(test_join_is_bounded),
+	};
+
+	return cmocka_run_group_tests_name("lineage", tests, NULL, NULL);
+}
