@@ -77,7 +77,7 @@ enum {
 #define PROTOCOL_CONFIG (1ull << 9)
 #define PROTOCOL_OFFERED (PROTOCOL_REPLY_ACK | PROTOCOL_CONFIG)
 
-struct vring {
+struct queue {
 	uint16_t num;
 	bool addressed, enabled;
 	uint64_t desc, avail, used; /* QEMU addresses */
@@ -101,7 +101,7 @@ struct vhost_user {
 		void *at;
 		size_t size;
 	} mapped[GPA_REGIONS_MAX];
-	struct vring vring[VSOCK_QUEUES];
+	struct queue vring[VSOCK_QUEUES];
 	struct loop_timer *again, *clock, *broken_timer;
 	const char *broken_why;
 	/* The request that is being read. */
@@ -198,7 +198,7 @@ static void device_broken(void *u, const char *why)
 		d->broken_timer = loop_timer_add(d->loop, 0, 0, broken_run, d);
 }
 
-static void kick_drop(struct vring *r)
+static void kick_drop(struct queue *r)
 {
 	loop_fd_del(r->watch);
 	r->watch = NULL;
@@ -210,7 +210,7 @@ static void kick_drop(struct vring *r)
 static void vring_stop(struct vhost_user *d, enum vsock_queue q)
 {
 	struct ring *ring = vsock_ring(d->vsock, q);
-	struct vring *r = &d->vring[q];
+	struct queue *r = &d->vring[q];
 
 	if (ring->ready) {
 		r->base = r->stopped_at = ring->avail_next;
@@ -221,8 +221,8 @@ static void vring_stop(struct vhost_user *d, enum vsock_queue q)
 static int vring_start(struct vhost_user *d, enum vsock_queue q, struct err *err)
 {
 	struct ring *ring = vsock_ring(d->vsock, q);
-	struct vring *r = &d->vring[q];
-	struct vring *other = &d->vring[!q];
+	struct queue *r = &d->vring[q];
+	struct queue *other = &d->vring[!q];
 
 	if (ring->ready || !r->addressed || !r->enabled || r->kick_fd < 0 || !d->map.n)
 		return 0;
@@ -320,7 +320,7 @@ static int reply_u64(struct vhost_user *d, uint64_t v, struct err *err)
 	return reply(d, &v, sizeof(v), err);
 }
 
-static struct vring *vring_of(struct vhost_user *d, uint32_t i, struct err *err)
+static struct queue *vring_of(struct vhost_user *d, uint32_t i, struct err *err)
 {
 	if (i < VSOCK_QUEUES)
 		return &d->vring[i];
@@ -330,7 +330,7 @@ static struct vring *vring_of(struct vhost_user *d, uint32_t i, struct err *err)
 
 static int set_vring_state(struct vhost_user *d, uint32_t req, const uint8_t *p, struct err *err)
 {
-	struct vring *r = vring_of(d, get32(p), err);
+	struct queue *r = vring_of(d, get32(p), err);
 	uint32_t v = get32(p + 4);
 
 	if (!r)
@@ -353,7 +353,7 @@ static int set_vring_state(struct vhost_user *d, uint32_t req, const uint8_t *p,
 
 static int set_vring_addr(struct vhost_user *d, const uint8_t *p, struct err *err)
 {
-	struct vring *r = vring_of(d, get32(p), err);
+	struct queue *r = vring_of(d, get32(p), err);
 
 	if (!r)
 		return -1;
@@ -366,7 +366,7 @@ static int set_vring_addr(struct vhost_user *d, const uint8_t *p, struct err *er
 
 static int get_vring_base(struct vhost_user *d, const uint8_t *p, struct err *err)
 {
-	struct vring *r = vring_of(d, get32(p), err);
+	struct queue *r = vring_of(d, get32(p), err);
 	uint32_t out[2];
 
 	if (!r)
@@ -381,7 +381,7 @@ static int get_vring_base(struct vhost_user *d, const uint8_t *p, struct err *er
 static int set_vring_fd(struct vhost_user *d, uint32_t req, const uint8_t *p, struct err *err)
 {
 	uint64_t v = get64(p);
-	struct vring *r = vring_of(d, v & VRING_INDEX, err);
+	struct queue *r = vring_of(d, v & VRING_INDEX, err);
 	int fd = -1;
 
 	if (!r)
@@ -638,13 +638,13 @@ void vhost_user_detach(struct vhost_user *d)
 	d->fd = -1;
 	fds_close(d);
 	for (int q = 0; q < VSOCK_QUEUES; q++) {
-		struct vring *r = &d->vring[q];
+		struct queue *r = &d->vring[q];
 
 		vring_stop(d, (enum vsock_queue)q);
 		kick_drop(r);
 		if (r->call_fd >= 0)
 			close(r->call_fd);
-		*r = (struct vring){ .kick_fd = -1, .call_fd = -1 };
+		*r = (struct queue){ .kick_fd = -1, .call_fd = -1 };
 	}
 	vsock_reset(d->vsock);
 	memory_drop(d);
