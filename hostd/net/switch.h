@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The network of one VM: a switch with one guest port, its DHCP, DNS and NAT.
  *
  * The switch knows no QEMU, no policy and no roles. It asks through
@@ -6,8 +6,8 @@
  * switch_*_verdict() calls. Everything runs on one loop and never blocks.
  * docs/protocol/network.md says what the guest sees.
  */
-#ifndef HOSTD_NET_SWITCH_H
-#define HOSTD_NET_SWITCH_H
+#ifndef HOLDFAST_NET_SWITCH_H
+#define HOLDFAST_NET_SWITCH_H
 
 #include <netinet/in.h>
 #include <stdbool.h>
@@ -129,6 +129,7 @@ struct switch_stats {
 	uint64_t frames_in, frames_out, frame_bytes_in, frame_bytes_out;
 	uint64_t drops[DROP_MAX];
 	uint64_t flows_allowed, flows_denied, flows_ended;
+	uint64_t denied_untold; /* refused without asking, beyond the rate that is told */
 	uint64_t asks, asks_timed_out, asks_full; /* full: refused without asking */
 	uint64_t dns_queries, dns_refused, dns_synthetic, dns_pinned, dns_upstream;
 	uint64_t bytes_up, bytes_down;		  /* payload of all flows, ended and open */
