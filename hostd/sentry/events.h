@@ -36,14 +36,14 @@ enum event_verdict {
 
 /* What the judge counts. The names are the keys of "weights" in the configuration. */
 enum judge_signal {
-#define SIGNAL(id, weight, text) SIGNAL_##id,
+#define SIGNAL(id, name, weight, text) SIGNAL_##id,
 #include "hostd/sentry/signals.def"
 #undef SIGNAL
 	SIGNAL_COUNT,
 };
 
 enum event_kind {
-#define EVENT(id, engine, verdict, signal, fold_s, ocsf, flags, sentence) EVENT_##id,
+#define EVENT(id, name, engine, verdict, signal, fold_s, ocsf, flags, sentence) EVENT_##id,
 #include "hostd/sentry/events.def"
 #undef EVENT
 	EVENT_COUNT,

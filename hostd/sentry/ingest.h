@@ -35,11 +35,12 @@ struct judge *ingest_judge(struct ingest *in);
 void ingest_boot(struct ingest *in, const char *boot, uint32_t epoch, int64_t now_ms);
 
 /*
- * A verified frame of the Sentry. @raw are its bytes without the length, @state the session's state after it.
- * Returns enum store_result; STORE_BUSY took nothing and may be called again with the same frame.
+ * A verified frame of the Sentry: its type, its seq (0 for a hello), its object as the session checked it, its bytes
+ * without the length (stored, never parsed), and the session's state after it. Returns enum store_result; STORE_BUSY
+ * took nothing and may be called again with the same frame.
  */
-int ingest_frame(struct ingest *in, int64_t now_ms, uint64_t seq, const void *raw, size_t raw_len, const char *state,
-		 struct err *e);
+int ingest_frame(struct ingest *in, int64_t now_ms, const char *type, uint64_t seq, const json_t *event,
+		 const void *raw, size_t raw_len, const char *state, struct err *e);
 /* A tamper reason of the session ("seq_gap", …); an unknown reason is stored as garbage, never dropped. */
 int ingest_tamper(struct ingest *in, int64_t now_ms, const char *reason, const char *text, struct err *e);
 /* An event of another engine. @data is borrowed; @program, pid, chain are read from it where they are there. */

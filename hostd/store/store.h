@@ -69,7 +69,8 @@ struct store_row {
 	uint64_t id; /* set by the store: position in the chain, from 1 */
 	const char *ws;
 	uint32_t epoch;
-	uint64_t seq;	  /* of the frame behind it, 0: none */
+	const char *boot; /* boot id of the frame behind it, NULL: none */
+	uint64_t seq;	  /* of that frame, 0: none */
 	int64_t host_ns;  /* wall clock; 0: the store takes its own */
 	int64_t guest_ns; /* 0: none */
 	enum event_kind kind;
@@ -89,15 +90,16 @@ struct store_frame {
 	uint32_t epoch;
 	uint64_t seq;
 	int64_t host_ns; /* 0: the store takes its own clock */
-	const void *raw;
+	const void *raw; /* as received; SHA-256 of these bytes is chained */
 	size_t raw_len;
+	const json_t *event; /* the same, parsed: where it holds a secret, its redacted text is stored instead of raw */
 	const char *state; /* session state after this frame, JSON, kept as state "session" */
 };
 
 /* All called from store_dispatch(), on the caller's thread. Any may be NULL. */
 struct store_ops {
-	/* Every frame of @boot up to @seq is durable: ack it. */
-	void (*durable)(void *u, const char *ws, const char *boot, uint64_t seq);
+	/* Every frame of @boot and @epoch up to @seq is durable: ack it. */
+	void (*durable)(void *u, const char *ws, const char *boot, uint32_t epoch, uint64_t seq);
 	/* A row became durable, in order of id (--follow, alerts, the web). */
 	void (*row)(void *u, const struct store_row *row);
 	void (*health)(void *u, enum store_health health, const char *why);
@@ -128,9 +130,9 @@ int store_put_state(struct store *s, const char *ws, const char *key, const char
 
 /* The last durable or queued state; the caller frees. NULL: none. */
 char *store_get_state(struct store *s, const char *ws, const char *key);
-/* Last frame taken of @boot (durable or queued), 0: none; and last durable one. */
-uint64_t store_last_seq(struct store *s, const char *ws, const char *boot);
-uint64_t store_durable_seq(struct store *s, const char *ws, const char *boot);
+/* Last frame taken of @boot and @epoch (durable or queued), 0: none; and last durable one. */
+uint64_t store_last_seq(struct store *s, const char *ws, const char *boot, uint32_t epoch);
+uint64_t store_durable_seq(struct store *s, const char *ws, const char *boot, uint32_t epoch);
 
 /* Waits until all that was appended is durable (or @timeout_ms is over: -1). Callbacks still come by store_dispatch(). */
 int store_sync(struct store *s, unsigned timeout_ms, struct err *e);
