@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* hostd's own state: the loop, the store, the API, the workspaces. One per user. */
+#ifndef HOLDFAST_DAEMON_DAEMON_H
+#define HOLDFAST_DAEMON_DAEMON_H
+
+#include "hostd/api/server.h"
+#include "hostd/store/store.h"
+#include "hostd/ws/paths.h"
+#include "lib/loop.h"
+
+struct workspace;
+struct follow;
+
+struct hostd {
+	struct loop *loop;
+	struct paths paths;
+	struct store *store;
+	struct api_server *api;
+	struct workspace *workspaces; /* sorted by name */
+	struct follow *follows;	      /* open `timeline --follow` calls */
+	int spawner;
+	char db_path[PATHS_MAX + 16];
+	uint64_t started_ms;
+};
+
+/* `hostd` without arguments: runs until it is told to stop. Returns the exit code. */
+int daemon_main(void);
+
+/* Appends a row of hostd's own or a workspace's life; data is consumed. */
+void daemon_note(struct hostd *hostd, const char *ws, enum event_kind kind, json_t *data);
+
+extern const struct api_method daemon_methods[];
+
+/* `timeline --follow`: pushes every new row that fits until the client leaves. */
+void follow_add(struct hostd *hostd, struct api_call *call, const json_t *params);
+void follow_row(struct hostd *hostd, const struct store_row *row);
+
+#endif

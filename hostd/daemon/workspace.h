@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A workspace as hostd runs it: its settings and policy, its VM's role, its judge and lineage. */
+#ifndef HOLDFAST_DAEMON_WORKSPACE_H
+#define HOLDFAST_DAEMON_WORKSPACE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "hostd/daemon/daemon.h"
+#include "hostd/lineage/flow.h"
+#include "hostd/lineage/process.h"
+#include "hostd/policy/policy.h"
+#include "hostd/sentry/ingest.h"
+#include "hostd/sentry/quarantine.h"
+#include "hostd/ws/workspace.h"
+#include "lib/msg.h"
+
+enum ws_state { WS_OFF, WS_STARTING, WS_RUNNING, WS_PAUSED, WS_STOPPING };
+
+enum {
+	WS_REQUESTS_MAX = 256, /* open requests to the VM's role */
+	WS_WAITERS_MAX = 32,   /* API calls that wait for the start or the end */
+	WS_READY_MS = 180000,  /* from the guest's first instruction to its first session */
+};
+
+/* ok: result is the role's answer; otherwise why is one line. Valid during the call. */
+typedef void (*vm_done_fn)(void *user, bool ok, const json_t *result, const char *why);
+
+struct vm_request {
+	struct vm_request *next;
+	json_int_t id;
+	vm_done_fn fn;
+	void *user;
+};
+
+struct ws_waiter {
+	struct ws_waiter *next;
+	struct workspace *ws;
+	struct api_call *call;
+	bool for_ready; /* else for the end of the VM */
+};
+
+struct workspace {
+	struct hostd *hostd;
+	struct workspace *next;
+	char name[WS_NAME_MAX + 1];
+	char dir[PATHS_MAX + WS_NAME_MAX + 2];
+	char run_dir[PATHS_MAX + WS_NAME_MAX + 2];
+
+	json_t *settings;
+	struct policy *policy; /* NULL: unfiltered */
+	char policy_error[512]; /* the file on disk is not in force, and why */
+
+	enum ws_state state;
+	char reason[256];     /* of the last change of state */
+	char boot_id[40];
+	uint32_t epoch;
+	json_t *running;      /* what STARTED or ATTACHED said */
+	json_t *guest_status; /* the guest's word */
+	bool ready;	      /* it takes sessions */
+	bool sentry_live;     /* a frame came in this boot */
+	uint64_t start_ms;    /* of the current run, monotonic */
+
+	struct msg_peer *vm;
+	struct vm_request *requests;
+	json_int_t last_request;
+	struct ws_waiter *waiters;
+	struct loop_timer *ready_timer;
+
+	struct ingest *ingest;
+	struct quarantine *quarantine;
+	struct process_table *processes;
+	struct flow_join *flows;
+	struct who *whos; /* questions to the guest's attestor */
+	uint32_t last_who;
+};
+
+/* workspace.c: the table. */
+int workspaces_load(struct hostd *hostd, struct err *err);
+void workspaces_free(struct hostd *hostd);
+struct workspace *workspace_find(struct hostd *hostd, const char *name);
+/* Loads one from its folder into the table; NULL with err on failure. */
+struct workspace *workspace_add(struct hostd *hostd, const char *name, struct err *err);
+void workspace_remove(struct workspace *ws);
+/* Reads policy.yaml again. A bad one leaves the one in force and sets policy_error. */
+int workspace_policy_load(struct workspace *ws, struct err *err);
+/* Files, process and network parts decide: "observe", "files" or "strict". */
+const char *workspace_level(const struct workspace *ws);
+json_t *workspace_json(struct workspace *ws);
+const char *workspace_state_name(const struct workspace *ws);
+void workspace_tick(struct workspace *ws);
+void workspace_event(struct workspace *ws, enum event_kind kind, json_t *data); /* data is consumed */
+
+/* start.c: from Off to the role's START. The end is told to the waiters. */
+int workspace_start(struct workspace *ws, struct err *err);
+/* guest_spec.c: docs/protocol/control.md "guest-spec.json". */
+json_t *guest_spec_build(const struct workspace *ws, const char *sentry_sha256, struct err *err);
+
+/* vmlink.c: the role's messages. */
+int vmlink_open(struct workspace *ws, int fd, struct err *err);
+void vmlink_close(struct workspace *ws);
+/* Asks the role; fn runs once, also when the role ends. params is consumed; fd may be -1. */
+void vmlink_request(struct workspace *ws, uint16_t type, json_t *params, int fd, vm_done_fn fn, void *user);
+/* The VM's run is over, for this reason. */
+void vmlink_over(struct workspace *ws, const char *reason);
+/* Frames of this boot up to seq are durable. */
+void vmlink_acknowledge(struct workspace *ws, const char *boot, uint64_t seq);
+/* Tries to take over a VM that an earlier hostd left. 1 = attached, 0 = there is none. */
+int vmlink_reattach(struct workspace *ws);
+
+/* decide.c: questions of the switch, and its events. */
+int decide_flow(struct workspace *ws, const json_t *ask, struct err *err);
+int decide_name(struct workspace *ws, const json_t *ask, struct err *err);
+int decide_dest(struct workspace *ws, const json_t *ask, struct err *err);
+int decide_flow_event(struct workspace *ws, const json_t *event, struct err *err);
+/* Answers of the attestor. */
+void decide_who(struct workspace *ws, const json_t *answer);
+void decide_tick(struct workspace *ws);
+void decide_reset(struct workspace *ws);
+
+/* hold.c: what a tripped score does. */
+int hold_new(struct workspace *ws, struct err *err);
+void hold_trip(void *user, const struct ingest_alert *alert);
+/* After a re-attach: every effect of quarantine once more, on the VM that is there. */
+void hold_again(struct workspace *ws);
+
+/* Waiters of `ws start` and `ws stop`. */
+void workspace_wait(struct workspace *ws, struct api_call *call, bool for_ready);
+void workspace_progress(struct workspace *ws, const char *step);
+void workspace_tell_ready(struct workspace *ws);
+void workspace_tell_over(struct workspace *ws, const char *why);
+
+#endif
