@@ -221,8 +221,8 @@ static int on_frame(void *user, struct msg *msg, struct err *err)
 	if (!strcmp(kind, "hello"))
 		workspace_progress(ws, "the Sentry reports");
 	state_text = json_text(state);
-	rc = ingest_frame(ws->ingest, (int64_t)loop_now_ms(), (uint64_t)seq, event, msg->blob, msg->blob_len,
-			  state_text, err);
+	rc = ingest_frame(ws->ingest, (int64_t)loop_now_ms(), kind, (uint64_t)seq, event, msg->blob,
+			  msg->blob_len, state_text, err);
 	free(state_text);
 	/* Not acknowledged, so the role sends it again; until then it holds what follows. */
 	if (rc == STORE_BUSY)

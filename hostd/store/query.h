@@ -33,6 +33,8 @@ int query_open(const char *db_path, struct query_db **out, struct err *e);
 void query_close(struct query_db *db);
 /* Rows come oldest first (unless newest_first); with a limit and oldest first, the newest @limit rows are taken. */
 int query_run(struct query_db *db, const struct query *q, query_row_fn fn, void *u, struct err *e);
+/* Would this row be among the results? For --follow; limit and order are not looked at. */
+bool query_fits(const struct query *q, const struct store_row *row);
 int query_row(struct query_db *db, uint64_t id, query_row_fn fn, void *u, struct err *e);
 
 /* The arguments of `holdfast timeline` as JSON (the "timeline" request of the API), and back. Unknown keys are refused. */
