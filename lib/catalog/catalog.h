@@ -35,7 +35,7 @@
 struct catalog_config {
 	const char *dir;       /* folder of modules: DIR/current/ (metadata), DIR/RELEASE/sentry.ko */
 	const char *root;      /* first trusted root document; read only while state has none */
-	const char *state_dir; /* this user's memory of what it saw, 0700; made if it is not there */
+	const char *state_dir; /* this user's memory of what it saw, 0700, made if need be; NULL: none */
 	int64_t now_s;	       /* unix time to judge expiry by; 0 = the clock */
 };
 
