@@ -39,7 +39,7 @@ struct flow_entry {
 	bool seen_down; /* libslirp has answered the SYN */
 	bool fin_up, fin_up_acked, fin_down, reset_up, reset_sent;
 	/* marks for nat_settle() */
-	bool adopted, broken, killed, over, reset_down, slirp_gone;
+	bool broken, killed, over, reset_down, slirp_gone;
 };
 
 int flow_table_new(struct switch_ctx *c);

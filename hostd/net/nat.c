@@ -2,8 +2,8 @@
 /* TCP of allowed flows: the guest's segments to a host socket, through libslirp.
  *
  * libslirp is used for one thing, ending the guest's TCP. It opens no connection: it
- * runs restricted, knows nothing of DNS, DHCP, ICMP or UDP, and the only destinations it
- * accepts are ones that we register for one flow each. So what the host connects to is
+ * runs restricted, knows nothing of DNS, DHCP, ICMP or UDP, and accepts nothing but ports of
+ * one address, the portal, of which each flow has one to itself. So what the host connects to is
  * decided in nat_tcp_connect() and nowhere else, and neither 127.0.0.1 nor any other address
  * can be reached through libslirp.
  *
@@ -77,7 +77,8 @@ struct nat {
 	unsigned round;
 	struct polled *polled; /* by descriptor */
 	size_t polled_n;
-	struct flow_entry *by_port[65536];
+	struct flow_entry *by_port[SWITCH_FLOWS_MAX + 1];
+	bool registered[SWITCH_FLOWS_MAX + 1];
 	uint16_t last_port;
 	size_t flows; /* that libslirp knows */
 	size_t marked; /* flows that nat_settle() has work with, at least */
@@ -177,7 +178,7 @@ static ssize_t on_packet(const void *buf, size_t len, void *u)
 	if (total > len - ETH_LEN || total < IP_LEN + header_len || header_len < TCP_LEN ||
 	    total > n->c->rules.mtu)
 		return (ssize_t)len;
-	e = n->by_port[get_be16(tcp)];
+	e = get_be16(tcp) <= SWITCH_FLOWS_MAX ? n->by_port[get_be16(tcp)] : NULL;
 	if (!e || e->killed)
 		return (ssize_t)len;
 	/* Before the host's socket is in place nothing but the handshake may come from there:
@@ -287,7 +288,8 @@ static void on_register(int fd, void *u)
 	e->slirp_fd = fd;
 	e->state = FLOW_OPEN;
 	e->deadline_ms = 0;
-	mark(n, &e->adopted);
+	free(e->held);
+	e->held = NULL;
 }
 
 /* libslirp is about to close the descriptor: the last that is heard of a socket. */
@@ -424,16 +426,8 @@ static void on_ready(void *u, int fd, uint32_t events)
 
 /* ---- flows ---- */
 
-static void forget_portal(struct nat *n, struct flow_entry *e)
-{
-	struct in_addr portal = { htonl(INSIDE_PORTAL) };
-
-	slirp_remove_guestfwd(n->slirp, portal, e->nat_port);
-}
-
 static void release(struct nat *n, struct flow_entry *e)
 {
-	forget_portal(n, e);
 	n->by_port[e->nat_port] = NULL;
 	n->flows--;
 	flow_free(n->c, e);
@@ -507,25 +501,31 @@ void nat_tcp_kill(struct switch_ctx *c, struct flow_entry *e)
 	mark(n, &e->killed);
 }
 
+/* A port of the portal that no flow has. Each is registered once and stays: libslirp 4.7 forgets to
+ * free the path when one is removed, which a guest could do without end. */
 static bool alloc_port(struct nat *n, struct flow_entry *e)
 {
-	for (unsigned i = 0; i < 65535; i++) {
-		if (++n->last_port == 0)
-			n->last_port = 1;
-		if (n->by_port[n->last_port])
-			continue;
-		e->nat_port = n->last_port;
-		n->by_port[e->nat_port] = e;
-		n->flows++;
-		return true;
-	}
-	return false;
+	struct in_addr portal = { htonl(INSIDE_PORTAL) };
+	uint16_t port = n->last_port;
+
+	do {
+		port = port == SWITCH_FLOWS_MAX ? 1 : (uint16_t)(port + 1);
+		if (port == n->last_port)
+			return false;
+	} while (n->by_port[port]);
+	if (!n->registered[port] && slirp_add_unix(n->slirp, n->path, &portal, port))
+		return false;
+	n->registered[port] = true;
+	n->last_port = port;
+	n->by_port[port] = e;
+	n->flows++;
+	e->nat_port = port;
+	return true;
 }
 
 /* The host's side stands: now the guest's SYN may be answered. */
 void nat_tcp_adopt(struct switch_ctx *c, struct flow_entry *e, int fd)
 {
-	struct in_addr portal = { htonl(INSIDE_PORTAL) };
 	struct nat *n = c->nat;
 	struct frame f;
 
@@ -537,10 +537,7 @@ void nat_tcp_adopt(struct switch_ctx *c, struct flow_entry *e, int fd)
 		flow_unreachable(c, e, ENOBUFS);
 		return;
 	}
-	if (slirp_add_unix(n->slirp, n->path, &portal, e->nat_port))
-		mark(n, &e->broken);
-	else
-		input(n, e, &f);
+	input(n, e, &f);
 	nat_settle(c);
 }
 
@@ -590,12 +587,6 @@ static void settle_flow(struct nat *n, struct flow_entry *e)
 {
 	struct switch_ctx *c = n->c;
 
-	if (e->adopted) {
-		e->adopted = false;
-		forget_portal(n, e);
-		free(e->held);
-		e->held = NULL;
-	}
 	if (e->broken && !e->killed)
 		flow_close(c, e, "internal error: no socket from the NAT");
 	if (e->killed && !e->slirp_gone && !e->reset_sent) {
