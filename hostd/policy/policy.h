@@ -157,6 +157,7 @@ struct policy_decision {
 	bool allow_network;		     /* L4 alone */
 	bool allow_request, deny_request;    /* L7 alone, before enforcement; see `verdict` */
 	bool audited;			     /* the selected endpoint only audits */
+	bool inspect; /* allowed only through something that reads its requests */
 	enum policy_reason request_reason;   /* what the reference names as the reason of the request */
 	const char *nearest;		     /* key of the rule that nearly allowed it, or NULL */
 	char text[512];			     /* one line for a person */
@@ -195,7 +196,7 @@ void policy_decide_dest(const struct policy *p, const struct policy_l4_input *in
 /* ---- Requests ---------------------------------------------------------------------------------- */
 
 struct policy_query {
-	const char *key, *value; /* decoded; several entries of one key in their order */
+	const char *key, *value; /* decoded; several entries of one key in their order; NULL = no value */
 };
 
 struct policy_gql_op {
@@ -236,6 +237,8 @@ struct policy_request {
 	size_t n_query;
 	const struct policy_gql *gql; /* NULL = not GraphQL */
 	const struct policy_rpc *rpc; /* NULL = not JSON-RPC */
+	const char *command;	      /* of an SQL request; NULL = not SQL */
+	enum { POLICY_UPGRADE_UNKNOWN, POLICY_UPGRADE_YES, POLICY_UPGRADE_NO } upgrade; /* WebSocket */
 };
 
 /*
