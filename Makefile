@@ -30,7 +30,8 @@ STATIC_LIBS := -ljansson -lsodium -lseccomp -lutil -lm -lpthread
 
 WARN := -Wall -Wextra -Werror -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wvla \
 	-Wpointer-arith -Wwrite-strings -Wformat=2 -Wundef -Wno-format-nonliteral -Wno-format-truncation
-BASE := -std=gnu11 -D_GNU_SOURCE -I. -Iinclude $(PKG_CFLAGS) -MMD -MP -g
+VERSION := 0.1.0
+BASE := -std=gnu11 -D_GNU_SOURCE -DHOLDFAST_VERSION=\"$(VERSION)\" -I. -Iinclude $(PKG_CFLAGS) -MMD -MP -g
 REL := -O2 -fstack-protector-strong -fstack-clash-protection -fcf-protection -D_FORTIFY_SOURCE=2 \
 	-fPIE -ftrivial-auto-var-init=zero -Wframe-larger-than=262144
 ASAN := -O1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined

@@ -78,12 +78,12 @@ static int confine(const struct hostd *hostd, struct err *err)
 
 /* ---- the store ---- */
 
-static void on_durable(void *user, const char *name, const char *boot, uint64_t seq)
+static void on_durable(void *user, const char *name, const char *boot, uint32_t epoch, uint64_t seq)
 {
 	struct workspace *ws = workspace_find(user, name);
 
 	if (ws)
-		vmlink_acknowledge(ws, boot, seq);
+		vmlink_acknowledge(ws, boot, epoch, seq);
 }
 
 static void on_row(void *user, const struct store_row *row)

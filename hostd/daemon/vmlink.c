@@ -230,9 +230,9 @@ static int on_frame(void *user, struct msg *msg, struct err *err)
 	return rc == STORE_ERR ? -1 : 0;
 }
 
-void vmlink_acknowledge(struct workspace *ws, const char *boot, uint64_t seq)
+void vmlink_acknowledge(struct workspace *ws, const char *boot, uint32_t epoch, uint64_t seq)
 {
-	if (ws->vm && !strcmp(boot, ws->boot_id))
+	if (ws->vm && epoch == ws->epoch && !strcmp(boot, ws->boot_id))
 		msg_send_new(ws->vm, ROLE_VM_SENTRY_ACK, json_pack("{s:I}", "seq", (json_int_t)seq));
 }
 
@@ -435,7 +435,8 @@ int vmlink_reattach(struct workspace *ws)
 	ingest_boot(ws->ingest, ws->boot_id, ws->epoch, (int64_t)loop_now_ms());
 	msg_peer_set_state(ws->vm, LINK_ATTACHING);
 	attach = json_pack("{s:s,s:I}", "boot_id", ws->boot_id, "durable_seq",
-			   (json_int_t)store_durable_seq(ws->hostd->store, ws->name, ws->boot_id));
+			   (json_int_t)store_durable_seq(ws->hostd->store, ws->name, ws->boot_id,
+							ws->epoch));
 	set_state(ws, WS_STARTING, "taking the VM over");
 	msg_send_new(ws->vm, ROLE_VM_ATTACH, attach);
 	return 1;

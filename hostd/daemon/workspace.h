@@ -105,7 +105,7 @@ void vmlink_request(struct workspace *ws, uint16_t type, json_t *params, int fd,
 /* The VM's run is over, for this reason. */
 void vmlink_over(struct workspace *ws, const char *reason);
 /* Frames of this boot up to seq are durable. */
-void vmlink_acknowledge(struct workspace *ws, const char *boot, uint64_t seq);
+void vmlink_acknowledge(struct workspace *ws, const char *boot, uint32_t epoch, uint64_t seq);
 /* Tries to take over a VM that an earlier hostd left. 1 = attached, 0 = there is none. */
 int vmlink_reattach(struct workspace *ws);
 
