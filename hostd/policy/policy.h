@@ -83,6 +83,17 @@ const char *policy_digest(const struct policy *p);
 /* The document as it was given; valid while @p is. */
 const char *policy_source(const struct policy *p, size_t *len);
 
+/*
+ * A template such as share/default.yaml: each line with ${KIND.host} or ${KIND.port} is repeated for every
+ * mirror of that kind ("apt", "npm", "pip") and dropped if there is none.  malloc'd text, or NULL.
+ */
+struct policy_mirror {
+	const char *kind, *host;
+	uint16_t port;
+};
+char *policy_template_fill(const char *text, const struct policy_mirror *mirrors, size_t n,
+			   struct err *err);
+
 /* ---- Static parts (applied in the guest at its start) ------------------------------------------ */
 
 struct policy_static {
