@@ -134,6 +134,8 @@ static int archive_write(struct archive *a, const struct initramfs_parts *p)
 		return -1;
 	if (p->sentry_module[0] && file(a, "holdfast/sentry.ko", 0400, p->sentry_module))
 		return -1;
+	if (p->proxy_ca[0] && file(a, "holdfast/ca.crt", 0444, p->proxy_ca))
+		return -1;
 	return entry(a, "TRAILER!!!", 0, 0, 0);
 }
 

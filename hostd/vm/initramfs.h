@@ -18,6 +18,7 @@ struct initramfs_parts {
 	const char *early_dir;	   /* modules named by early_list; both "" for none */
 	const char *early_list;
 	const char *sentry_module; /* "" for none */
+	const char *proxy_ca;	   /* PEM; "" for none */
 	const uint8_t *boot_key;   /* 32 bytes */
 	const char *guest_spec;	   /* JSON text */
 };

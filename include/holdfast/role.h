@@ -31,6 +31,7 @@ enum role_vm_down {
 	ROLE_VM_DUMP = 18,	   /* evidence: dump-guest-memory to the one fd passed */
 	ROLE_VM_SUSPEND = 19,	   /* RAM into the workspace's vm.state, then the VM ends */
 	ROLE_VM_CHECKPOINT = 20,   /* of disk and home, while the VM runs */
+	ROLE_VM_REPLUG = 21,	   /* take the vsock device out and put a new one in */
 };
 
 /* hostd vm -> hostd */
