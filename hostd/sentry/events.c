@@ -144,7 +144,7 @@ static const json_t *member(const json_t *data, const char *name, size_t n)
 	} aliases[] = {
 		{ "program", { "program", "exe", "path", "comm", "exe_b64", NULL } },
 		{ "command", { "argv", "command", NULL } },
-		{ "target", { "target", "file", "path", "dst", NULL } },
+		{ "target", { "target", "path", "dst", NULL } },
 		{ "set_by", { "set_by", "comm", NULL } },
 	};
 

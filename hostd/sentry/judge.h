@@ -19,7 +19,7 @@
 
 #define JUDGE_PARTS_MAX 8
 #define JUDGE_MUTES_MAX 64
-#define JUDGE_PROGRAM_MAX 256
+#define JUDGE_PROGRAM_MAX 264
 
 struct judge_mute {
 	enum judge_signal signal;

@@ -21,7 +21,7 @@
 
 #define BUCKETS 4096
 
-static const char *const sums[] = { "bytes_up", "bytes_down", "growth" };
+const char *const fold_sums[] = { "bytes_up", "bytes_down", "growth", NULL };
 enum { SUMS = 3 };
 
 struct window {
@@ -186,7 +186,7 @@ static void add_sums(struct window *w, const struct store_row *row)
 		return;
 	data = json_loads(row->data, 0, NULL);
 	for (int i = 0; i < SUMS; i++)
-		w->sum[i] += json_integer_value(json_object_get(data, sums[i]));
+		w->sum[i] += json_integer_value(json_object_get(data, fold_sums[i]));
 }
 
 static void absorb(struct window *w, const struct store_row *row)
@@ -242,7 +242,7 @@ static char *closing_data(const struct window *w)
 		return NULL;
 	for (int i = 0; i < SUMS; i++)
 		if (w->sum[i])
-			json_object_set_new(data, sums[i], json_integer(w->sum[i]));
+			json_object_set_new(data, fold_sums[i], json_integer(w->sum[i]));
 	return json_text(data);
 }
 

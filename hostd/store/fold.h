@@ -11,6 +11,9 @@
 
 struct fold;
 
+/* Members of data that a window adds up; ends with NULL. */
+extern const char *const fold_sums[];
+
 struct fold *fold_new(void);
 void fold_free(struct fold *f);
 

@@ -468,6 +468,9 @@ void store_row(struct store *s, const struct store_row *r)
 	if (event_defs[r->kind].fold_s) {
 		char sentence[1024];
 
+		/* what a window adds up does not make rows different */
+		for (const char *const *sum = fold_sums; *sum; sum++)
+			json_object_del(parsed, *sum);
 		event_sentence(r->kind, subject, parsed, sentence, sizeof(sentence));
 		item->sentence = strdup(sentence);
 	}
@@ -501,6 +504,28 @@ static int mirror(struct store *s, struct wsinfo *w, const struct unit *u)
 		state_set(w, st->key, st->json);
 	(void)s;
 	return 0;
+}
+
+static bool has_room(const struct store *s, const struct wsinfo *w, size_t bytes)
+{
+	return w->queued + bytes <= s->cfg.ws_queue_bytes && s->queued_bytes + bytes <= s->cfg.queue_bytes;
+}
+
+bool store_has_room(struct store *s, const char *ws, size_t bytes)
+{
+	struct wsinfo *w = ws_get(s, ws && *ws ? ws : HOSTD_WS);
+	bool room;
+
+	if (!w)
+		return false;
+	pthread_mutex_lock(&s->lock);
+	room = has_room(s, w, bytes);
+	if (!room) {
+		w->busy = true;
+		s->stats.busy++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return room;
 }
 
 static void enqueue(struct store *s, struct unit *u)
@@ -543,7 +568,7 @@ int store_end(struct store *s, struct err *e)
 	pthread_mutex_lock(&s->lock);
 	if (s->health == STORE_DAMAGED)
 		result = err_set(e, "timeline: %s", s->why);
-	else if (w->queued + u->bytes > s->cfg.ws_queue_bytes || s->queued_bytes + u->bytes > s->cfg.queue_bytes)
+	else if (!has_room(s, w, u->bytes))
 		result = STORE_BUSY;
 	else if (mirror(s, w, u))
 		result = err_set(e, "timeline: out of memory");

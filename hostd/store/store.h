@@ -123,6 +123,9 @@ void store_row(struct store *s, const struct store_row *r); /* ws of the row NUL
 void store_state(struct store *s, const char *key, const char *json); /* NULL json: removed */
 int store_end(struct store *s, struct err *e);
 
+/* Would an entry of @bytes be taken now? If not, writable() comes when it would. */
+bool store_has_room(struct store *s, const char *ws, size_t bytes);
+
 /* The same for one thing alone. @state_json is kept as in struct store_frame. */
 int store_append_frame(struct store *s, const char *ws, const struct store_frame *f, struct err *e);
 int store_append_row(struct store *s, const struct store_row *r, struct err *e);
