@@ -301,38 +301,56 @@ void dns_input(struct switch_ctx *c, const struct frame *f)
 		answer(c, f->sport, &q, rcode ? rcode : rcode_of_type(q.qtype), NULL, 0, 0);
 }
 
-int switch_name_verdict(struct switch_ctx *c, uint64_t id, bool allowed, const char *reason)
+/* From here on the name may leave the machine. */
+static void name_allowed(struct switch_ctx *c, struct pending *p)
 {
-	struct pending *p = pending_by_id(c, QUERY_ASKED_NAME, id);
 	const struct name_pin *pin;
 	unsigned ttl_s;
 
-	(void)reason; /* the caller's row has it; the guest learns it from the refused flow */
-	if (!ask_close(c, ASK_NAME, id) || !p)
-		return -1;
-	if (c->cut) {
-		finish(c, p, DNS_REFUSED, NULL, 0, 0);
-		return 0;
-	}
-	if (!allowed) {
-		finish_synthetic(c, p);
-		return 0;
-	}
 	if (!strcmp(p->q.name, SWITCH_HOST_NAME)) {
 		name_pin(c, p->q.name, &c->rules.gateway, 1, HOST_TTL_S);
 		finish(c, p, DNS_NOERROR, &c->rules.gateway, 1, HOST_TTL_S);
-		return 0;
+		return;
 	}
 	pin = name_pin_fresh(c, p->q.name, &ttl_s);
 	if (pin) {
 		c->stats.dns_pinned++;
 		finish(c, p, DNS_NOERROR, pin->addrs, pin->n, ttl_s);
-		return 0;
+		return;
 	}
 	p->state = QUERY_RESOLVING;
 	c->stats.dns_upstream++;
-	resolver_start(c, id, p->q.name);
+	resolver_start(c, p->id, p->q.name);
+}
+
+int switch_name_verdict(struct switch_ctx *c, uint64_t id, bool allowed, const char *reason)
+{
+	struct pending *p = pending_by_id(c, QUERY_ASKED_NAME, id);
+
+	(void)reason; /* the caller's row has it; the guest learns it from the refused flow */
+	if (!ask_close(c, ASK_NAME, id) || !p)
+		return -1;
+	if (c->cut)
+		finish(c, p, DNS_REFUSED, NULL, 0, 0);
+	else if (!allowed)
+		finish_synthetic(c, p);
+	else
+		name_allowed(c, p);
+	switch_settle(c);
 	return 0;
+}
+
+static int rcode_of_status(enum resolve_status status)
+{
+	switch (status) {
+	case RESOLVE_NXDOMAIN:
+		return DNS_NXDOMAIN;
+	case RESOLVE_OK:
+	case RESOLVE_NODATA:
+		return DNS_NOERROR;
+	default:
+		return DNS_SERVFAIL;
+	}
 }
 
 void dns_resolved(struct switch_ctx *c, uint64_t id, enum resolve_status status,
@@ -344,25 +362,18 @@ void dns_resolved(struct switch_ctx *c, uint64_t id, enum resolve_status status,
 		return;
 	if (c->cut) {
 		finish(c, p, DNS_REFUSED, NULL, 0, 0);
-		return;
-	}
-	if (status != RESOLVE_OK) {
-		int rcode = status == RESOLVE_NXDOMAIN ? DNS_NXDOMAIN :
-			    status == RESOLVE_NODATA   ? DNS_NOERROR :
-							 DNS_SERVFAIL;
-
-		finish(c, p, rcode, NULL, 0, 0);
-		return;
-	}
-	p->n = n > SWITCH_DEST_MAX ? SWITCH_DEST_MAX : n;
-	memcpy(p->addrs, addrs, p->n * sizeof(*addrs));
-	p->ttl_s = ttl_s;
-	if (!ask_open(c, ASK_DEST, id)) {
+	} else if (status != RESOLVE_OK) {
+		finish(c, p, rcode_of_status(status), NULL, 0, 0);
+	} else if (!ask_open(c, ASK_DEST, id)) {
 		finish(c, p, DNS_SERVFAIL, NULL, 0, 0);
-		return;
+	} else {
+		p->n = n > SWITCH_DEST_MAX ? SWITCH_DEST_MAX : n;
+		memcpy(p->addrs, addrs, p->n * sizeof(*addrs));
+		p->ttl_s = ttl_s;
+		p->state = QUERY_ASKED_DEST;
+		c->ops.dest_ask(c->u, id, p->q.name, p->addrs, p->n);
 	}
-	p->state = QUERY_ASKED_DEST;
-	c->ops.dest_ask(c->u, id, p->q.name, p->addrs, p->n);
+	switch_settle(c);
 }
 
 /* Addresses that reach no other host, or that mean something else here: no rule can want them. */
@@ -409,6 +420,7 @@ int switch_dest_verdict(struct switch_ctx *c, uint64_t id, const struct in_addr 
 		       p->ttl_s > NAME_TTL_MAX_S ? NAME_TTL_MAX_S :
 						   p->ttl_s);
 	}
+	switch_settle(c);
 	return 0;
 }
 
