@@ -7,9 +7,7 @@
 
 #include "lib/err.h"
 
-/* The policy's text for a choice: NULL = the shipped default, "none" = *out NULL, else a file. */
-int ws_policy_text(const char *choice, json_t **out, struct err *err);
-/* changes (consumed): settings as lists of text. */
+/* changes (consumed): settings as lists of text. policy: NULL = the shipped default, "none", or a file. */
 int ws_create_call(const char *name, json_t *changes, const char *policy, json_t **result);
 /* Starts (or finds running) and waits until it takes sessions, showing progress. */
 int ws_start_call(const char *name, json_t **result);

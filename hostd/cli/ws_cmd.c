@@ -8,6 +8,7 @@
 #include "hostd/cli/cli.h"
 #include "hostd/cli/ws_actions.h"
 #include "hostd/ws/settings.h"
+#include "hostd/ws/workspace.h"
 #include "lib/buf.h"
 #include "lib/cleanup.h"
 #include "lib/io.h"
@@ -50,24 +51,25 @@ static void print_settings(void)
 		       s->choices ? ")" : "", s->next_start ? " [at the next start]" : "");
 }
 
-/* "none" is unfiltered; nothing is the shipped default; else a file. */
-int ws_policy_text(const char *choice, json_t **out, struct err *err)
+/* Nothing is the shipped default, which hostd fills in; "none" is unfiltered; else a file. */
+static int add_policy(json_t *params, const char *choice, struct err *err)
 {
 	struct buf text;
-	char path[PATHS_MAX + 32];
+	json_t *policy;
 
-	*out = NULL;
-	if (choice && !strcmp(choice, "none"))
+	if (!choice)
 		return 0;
-	snprintf(path, sizeof(path), "%s/default.yaml", cli_paths()->share);
-	buf_init(&text, 4 << 20);
-	if (io_read_file(choice ? choice : path, &text, err)) {
+	if (!strcmp(choice, "none"))
+		return json_object_set_new(params, "unfiltered", json_true());
+	buf_init(&text, WS_POLICY_MAX);
+	if (io_read_file(choice, &text, err)) {
 		buf_free(&text);
 		return err_prefix(err, "policy");
 	}
-	*out = json_stringn((char *)text.data, text.len);
+	policy = json_stringn((char *)text.data, text.len);
 	buf_free(&text);
-	return *out ? 0 : err_set(err, "policy %s: not UTF-8 text", choice ? choice : path);
+	return policy ? json_object_set_new(params, "policy", policy) :
+	       err_set(err, "policy %s: not UTF-8 text", choice);
 }
 
 static void print_workspace(const json_t *ws)
@@ -116,15 +118,13 @@ static int show_result(json_t *ws, bool json)
 int ws_create_call(const char *name, json_t *changes, const char *policy, json_t **result)
 {
 	struct err err;
-	json_t *text, *params;
+	json_t *params = json_pack("{s:s,s:o,s:s}", "name", name, "settings", changes, "author", cli_author());
 
-	if (ws_policy_text(policy, &text, &err)) {
-		json_decref(changes);
+	*result = NULL;
+	if (!params || add_policy(params, policy, &err)) {
+		json_decref(params);
 		return cli_fail(&err);
 	}
-	params = json_pack("{s:s,s:o,s:s}", "name", name, "settings", changes, "author", cli_author());
-	if (text)
-		json_object_set_new(params, "policy", text);
 	*result = cli_call("ws.create", params);
 	return *result ? CLI_OK : CLI_FAILED;
 }

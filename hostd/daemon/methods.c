@@ -12,6 +12,7 @@
 
 #include "hostd/daemon/workspace.h"
 #include "hostd/store/query.h"
+#include "hostd/ws/image.h"
 #include "hostd/ws/settings.h"
 #include "lib/cleanup.h"
 #include "lib/io.h"
@@ -172,18 +173,47 @@ static int apply_settings(json_t *settings, const json_t *changes, struct err *e
 	return 0;
 }
 
+/* The shipped default, with the mirrors that the image's package managers are set to. */
+static int default_policy(const struct hostd *hostd, const json_t *settings, char **text, struct err *err)
+{
+	struct policy_mirror mirrors[IMAGE_MIRRORS_MAX];
+	struct image image;
+	char path[PATHS_MAX + 16];
+	struct buf template;
+	const char *source;
+
+	if (image_open(&image, &hostd->paths, settings_text(settings, "image"), settings_text(settings, "kernel"),
+		       err))
+		return err_prefix(err, "the default policy takes its mirrors from the image");
+	for (size_t i = 0; i < image.n_mirrors; i++)
+		mirrors[i] = (struct policy_mirror){ image.mirrors[i].kind, image.mirrors[i].host,
+						     image.mirrors[i].port };
+	snprintf(path, sizeof(path), "%s/default.yaml", hostd->paths.share);
+	buf_init(&template, 1 << 20);
+	*text = NULL;
+	if (!io_read_file(path, &template, err) && (source = buf_cstr(&template)))
+		*text = policy_template_fill(source, mirrors, image.n_mirrors, err);
+	buf_free(&template);
+	return *text ? 0 : -1;
+}
+
 /* NULL and no error: unfiltered. The text is the caller's. */
-static int policy_text(const json_t *params, char **text, struct err *err)
+static int policy_text(const struct hostd *hostd, const json_t *params, const json_t *settings, char **text,
+		       struct err *err)
 {
 	struct policy_diags diags = { 0 };
 	struct policy *policy;
 	const char *given;
+	bool unfiltered;
 
 	*text = NULL;
-	if (json_opt_str(params, "policy", &given, NULL, err))
+	if (json_opt_str(params, "policy", &given, NULL, err) ||
+	    json_opt_bool(params, "unfiltered", &unfiltered, false, err))
 		return -1;
+	if (unfiltered)
+		return given ? err_set(err, "a policy and \"unfiltered\" exclude each other") : 0;
 	if (!given)
-		return 0;
+		return default_policy(hostd, settings, text, err);
 	policy = policy_parse(given, strlen(given), POLICY_STRICT, &diags);
 	if (!policy)
 		err_set(err, "the policy is refused: line %u: %s: %s", diags.n ? diags.v[0].line : 0,
@@ -207,7 +237,7 @@ static void ws_create_method(void *user, struct api_call *call, const json_t *pa
 
 	if (json_get_str(params, "name", &name, &err) ||
 	    apply_settings(settings, json_object_get(params, "settings"), &err) ||
-	    policy_text(params, &policy, &err) ||
+	    policy_text(hostd, params, settings, &policy, &err) ||
 	    ws_create(&hostd->paths, name, settings, policy, policy ? strlen(policy) : 0, &err)) {
 		api_fail_err(call, &err);
 		return;
@@ -502,7 +532,7 @@ static void timeline_follow(void *user, struct api_call *call, const json_t *par
 
 static const char *const no_params[] = { NULL };
 static const char *const name_only[] = { "name", "author", NULL };
-static const char *const create_params[] = { "name", "settings", "policy", "author", NULL };
+static const char *const create_params[] = { "name", "settings", "policy", "unfiltered", "author", NULL };
 static const char *const set_params[] = { "name", "settings", "author", NULL };
 static const char *const force_params[] = { "name", "force", "author", NULL };
 static const char *const exec_params[] = { "name", "command", "author", NULL };

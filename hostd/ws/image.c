@@ -111,6 +111,30 @@ static const json_t *find_kernel(const json_t *json, const char *release, struct
 	return NULL;
 }
 
+static int read_mirrors(struct image *image, const json_t *json, struct err *err)
+{
+	json_t *list = json_object_get(json, "mirrors"), *entry;
+	size_t i;
+
+	json_array_foreach(list, i, entry) {
+		struct image_mirror *m = &image->mirrors[image->n_mirrors];
+		const char *kind, *host;
+		int64_t port;
+
+		if (json_get_str(entry, "kind", &kind, err) || json_get_str(entry, "host", &host, err) ||
+		    json_get_int(entry, "port", &port, err) || port < 1 || port > 65535)
+			return err_prefix(err, "mirrors[%zu]", i);
+		if (image->n_mirrors == IMAGE_MIRRORS_MAX || strlen(kind) >= sizeof(m->kind) ||
+		    strlen(host) >= sizeof(m->host))
+			return err_set(err, "mirrors[%zu]: too many, or too long", i);
+		strcpy(m->kind, kind);
+		strcpy(m->host, host);
+		m->port = (uint16_t)port;
+		image->n_mirrors++;
+	}
+	return 0;
+}
+
 static int read_list(struct image *image, const json_t *json, const char *kernel_name, struct err *err)
 {
 	const json_t *kernel;
@@ -129,7 +153,8 @@ static int read_list(struct image *image, const json_t *json, const char *kernel
 	if (get_file(&image->base, image->dir, json, "base", err) ||
 	    get_file(&image->vmlinux, image->dir, kernel, "vmlinux", err) ||
 	    get_file(&image->modules, image->dir, kernel, "modules_image", err) ||
-	    get_file(&image->early_list, image->dir, kernel, "early_list", err))
+	    get_file(&image->early_list, image->dir, kernel, "early_list", err) ||
+	    read_mirrors(image, json, err))
 		return -1;
 	snprintf(image->early_dir, sizeof(image->early_dir), "%s", image->early_list.path);
 	strcpy(strrchr(image->early_dir, '/') + 1, "early");

@@ -15,6 +15,15 @@ struct image_file {
 	int64_t size;
 };
 
+enum { IMAGE_MIRRORS_MAX = 16 };
+
+/* Where a package manager of the image is set to go. */
+struct image_mirror {
+	char kind[8]; /* "apt", "npm", "pip" */
+	char host[256];
+	uint16_t port;
+};
+
 /* One image and one of its kernels. */
 struct image {
 	char dir[PATHS_MAX];
@@ -22,6 +31,8 @@ struct image {
 	struct image_file base, vmlinux, modules, early_list;
 	char early_dir[PATHS_MAX];
 	char release[96]; /* of the kernel */
+	struct image_mirror mirrors[IMAGE_MIRRORS_MAX];
+	size_t n_mirrors;
 };
 
 /*
