@@ -30,6 +30,13 @@ def path(*parts):
     return full
 
 
+def folder(*parts):
+    """Folder below the cache, made if it is not there."""
+    full = os.path.join(root(), *parts)
+    os.makedirs(full, mode=0o755, exist_ok=True)
+    return full
+
+
 def sha256_file(name):
     digest = hashlib.sha256()
     with open(name, "rb") as handle:

@@ -81,9 +81,9 @@ def mount_points(root, row):
             os.makedirs(root + inside, exist_ok=True)
 
 
-def build(row, source, source_sha256, condition, keep, prefix_map=True):
+def build(row, source, source_sha256, condition, keep, prefix_map=True, root_sha256=None):
     """Build once. Puts sentry.ko, raw.ko, log and condition into the folder `keep`, made whole."""
-    root = toolchain.tree(toolchain.pin(row["toolchain"])["root_sha256"])
+    root = toolchain.tree(root_sha256 or toolchain.pin(row["toolchain"])["root_sha256"])
     mount_points(root, row)
     parent = os.path.dirname(keep)
     os.makedirs(parent, exist_ok=True)

@@ -7,7 +7,7 @@ import subprocess
 from . import cache
 
 TREE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
-KEEP = (".c", ".h", ".S", "Kbuild", "Makefile")
+KEEP = (".c", ".h", ".S", ".mk", "Kbuild")
 
 
 def files(top):
