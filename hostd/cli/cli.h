@@ -66,9 +66,10 @@ struct exec_request {
 	const char *cwd, *user;
 	const json_t *env;
 	bool pty, detach;
+	int in_fd, out_fd; /* what stands for stdin and stdout; in_fd -1: no input */
 };
-/* Runs it with this process's stdin, stdout, stderr. Exit code of the program, 128+n for a signal, or
- * the guest's code for what did not start. Owns fd. */
+/* Runs it between these descriptors; stderr is this process's. Exit code of the program, 128+n for a
+ * signal, or the guest's code for what did not start. Owns fd. */
 int exec_session(int fd, const struct exec_request *request, struct err *err);
 /* Opens the stream to a workspace's guest; prints and returns -1 on failure. command is for the row. */
 int exec_open(const char *name, const char *command);
@@ -77,6 +78,7 @@ int cmd_ws(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_exec(int argc, char **argv);
 int cmd_shell(int argc, char **argv);
+int cmd_cp(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_quarantine(int argc, char **argv);
 int cmd_release(int argc, char **argv);

@@ -103,7 +103,7 @@ static int run(const char *name, struct exec_request *request, json_t *env)
 int cmd_exec(int argc, char **argv)
 {
 	_cleanup_json_ json_t *pairs = json_array(), *env = NULL;
-	struct exec_request request = { 0 };
+	struct exec_request request = { .in_fd = STDIN_FILENO, .out_fd = STDOUT_FILENO };
 	bool tty = false;
 	const struct cli_option options[] = {
 		{ "user", NULL, &request.user, NULL }, { "cwd", NULL, &request.cwd, NULL },
@@ -128,7 +128,8 @@ int cmd_shell(int argc, char **argv)
 {
 	static char *no_words[] = { NULL };
 	_cleanup_json_ json_t *env = json_object();
-	struct exec_request request = { .argv = no_words, .pty = true };
+	struct exec_request request = { .argv = no_words, .pty = true, .in_fd = STDIN_FILENO,
+					.out_fd = STDOUT_FILENO };
 	const struct cli_option options[] = {
 		{ "user", NULL, &request.user, NULL },
 		{ NULL, NULL, NULL, NULL },

@@ -34,7 +34,7 @@ static struct termios saved_terminal;
 static bool terminal_is_raw;
 
 struct session {
-	int fd, signals;
+	int fd, signals, in_fd, out_fd;
 	struct buf in, out;
 	bool pty, replied, stdin_open, over;
 	int code;
@@ -158,7 +158,7 @@ static int take_frame(struct session *s, uint8_t type, const uint8_t *p, size_t 
 		return take_reply(s, p, n);
 	case HF_EXEC_STDOUT:
 	case HF_EXEC_STDERR:
-		if (io_write_all(type == HF_EXEC_STDOUT ? STDOUT_FILENO : STDERR_FILENO, p, n))
+		if (io_write_all(type == HF_EXEC_STDOUT ? s->out_fd : STDERR_FILENO, p, n))
 			return err_errno(s->err, "write the program's output");
 		return 0;
 	case HF_EXEC_EXIT:
@@ -231,7 +231,7 @@ static int write_stream(struct session *s)
 static int read_stdin(struct session *s)
 {
 	static uint8_t chunk[HF_EXEC_DATA_MAX];
-	ssize_t got = read(STDIN_FILENO, chunk, sizeof(chunk));
+	ssize_t got = s->in_fd < 0 ? 0 : read(s->in_fd, chunk, sizeof(chunk));
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
@@ -273,9 +273,11 @@ static int turn(struct session *s)
 	struct pollfd fds[3] = {
 		{ .fd = s->fd, .events = (short)(POLLIN | (s->out.len ? POLLOUT : 0)) },
 		{ .fd = s->signals, .events = POLLIN },
-		{ .fd = s->stdin_open && s->replied && s->out.len < OUT_HIGH ? STDIN_FILENO : -1, .events = POLLIN },
+		{ .fd = s->stdin_open && s->replied && s->out.len < OUT_HIGH ? s->in_fd : -1, .events = POLLIN },
 	};
 
+	if (s->in_fd < 0 && s->stdin_open && s->replied)
+		return read_stdin(s);
 	if (poll(fds, 3, -1) < 0)
 		return errno == EINTR ? 0 : err_errno(s->err, "poll");
 	if (fds[0].revents & POLLOUT && write_stream(s))
@@ -291,8 +293,8 @@ static int turn(struct session *s)
 
 int exec_session(int fd, const struct exec_request *request, struct err *err)
 {
-	struct session s = { .fd = fd, .signals = -1, .pty = request->pty, .stdin_open = true, .code = CLI_FAILED,
-			     .err = err };
+	struct session s = { .fd = fd, .signals = -1, .in_fd = request->in_fd, .out_fd = request->out_fd,
+			     .pty = request->pty, .stdin_open = true, .code = CLI_FAILED, .err = err };
 	int rc = 0;
 
 	err->text[0] = 0;

@@ -13,6 +13,7 @@ static const struct cli_verb verbs[] = {
 	{ "run", cmd_run, "run [--rm] [--policy F] [NAME] -- CMD", "make what is missing and run a command" },
 	{ "exec", cmd_exec, "exec WS -- CMD", "run a command in a workspace" },
 	{ "shell", cmd_shell, "shell WS", "a terminal in a workspace" },
+	{ "cp", cmd_cp, "cp FROM TO", "copy files and trees; one side is WS:PATH" },
 	{ "policy", cmd_policy, "policy VERB", "check, show, explain, prove, apply, ... policies" },
 	{ "timeline", cmd_timeline, "timeline [WS] [--follow]", "what happened" },
 	{ "alerts", cmd_alerts, "alerts", "alerts, and a test of their channels" },

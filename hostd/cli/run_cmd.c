@@ -54,7 +54,8 @@ static int make(struct run *run)
 
 static int command_in(const struct run *run, char **words)
 {
-	struct exec_request request = { .argv = words, .env = run->env,
+	struct exec_request request = { .argv = words, .env = run->env, .in_fd = STDIN_FILENO,
+					.out_fd = STDOUT_FILENO,
 					.pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
 	_cleanup_json_ json_t *list = json_array();
 	_cleanup_free_ char *command = NULL;
