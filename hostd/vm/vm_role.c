@@ -23,6 +23,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <holdfast/exec.h>
+#include <holdfast/guest.h>
+#include <holdfast/sentry.h>
+
 #include "hostd/vm/disk.h"
 #include "hostd/vm/plug.h"
 #include "hostd/vm/vm.h"
@@ -30,7 +34,7 @@
 #include "lib/io.h"
 #include "lib/json.h"
 
-enum { CROWDED_BYTES = 4 * 1024 * 1024, LEAVE_POLL_MS = 20, EXEC_PORT_OAUTH = 5010, EXEC_PORT = 5800 };
+enum { CROWDED_BYTES = 4 * 1024 * 1024, LEAVE_POLL_MS = 20 };
 
 static int peer_serve(struct vm *vm, int fd, bool newcomer, struct err *err);
 
@@ -110,6 +114,16 @@ static int get_id(const json_t *m, uint64_t *id, struct err *err)
 	return 0;
 }
 
+/* hostd may not know yet that the VM is not up: the verb fails, and that is no break of the protocol. */
+static bool is_up(struct vm *vm, uint64_t id, const char *step)
+{
+	if (vm->state == VM_UP)
+		return true;
+	vm_failed(vm, id, step, vm->state == VM_STARTING ? "the VM is still starting" : "the VM has ended",
+		  "holdfast ws show");
+	return false;
+}
+
 static int on_start(void *u, struct msg *m, struct err *err)
 {
 	struct vm *vm = u;
@@ -174,7 +188,8 @@ static int on_pause(void *u, struct msg *m, struct err *err)
 
 	if (get_id(m->json, &id, err) || json_get_str(m->json, "reason", &reason, err))
 		return -1;
-	vm_pause(u, id, reason);
+	if (is_up(u, id, "pause"))
+		vm_pause(u, id, reason);
 	return 0;
 }
 
@@ -184,19 +199,31 @@ static int on_cont(void *u, struct msg *m, struct err *err)
 
 	if (get_id(m->json, &id, err))
 		return -1;
-	vm_cont(u, id);
+	if (is_up(u, id, "continue"))
+		vm_cont(u, id);
 	return 0;
 }
 
 static int on_cut(void *u, struct msg *m, struct err *err)
 {
 	struct vm *vm = u;
+	const char *what;
 	uint64_t id;
+	bool cut;
 
-	if (get_id(m->json, &id, err) || json_get_bool(m->json, "cut", &vm->cut, err))
+	if (get_id(m->json, &id, err) || json_get_bool(m->json, "cut", &cut, err) ||
+	    json_get_str(m->json, "what", &what, err))
 		return -1;
-	if (vm->net)
-		net_link_cut(vm->net, vm->cut);
+	if (!strcmp(what, "vsock")) {
+		if (vm->device)
+			vsock_cut(vhost_user_vsock(vm->device), cut, HF_SENTRY_PORT);
+	} else if (!strcmp(what, "network")) {
+		vm->cut = cut;
+		if (vm->net)
+			net_link_cut(vm->net, cut);
+	} else {
+		return err_set(err, "cut of \"%s\"", what);
+	}
 	vm_done(vm, id, NULL);
 	return 0;
 }
@@ -209,7 +236,8 @@ static int on_poweroff(void *u, struct msg *m, struct err *err)
 	if (get_id(m->json, &id, err) ||
 	    json_opt_int(m->json, "timeout_ms", &timeout_ms, ROLE_POWEROFF_MS, err))
 		return -1;
-	vm_poweroff(u, id, timeout_ms < 0 ? 0 : (uint64_t)timeout_ms);
+	if (is_up(u, id, "power off"))
+		vm_poweroff(u, id, timeout_ms < 0 ? 0 : (uint64_t)timeout_ms);
 	return 0;
 }
 
@@ -251,8 +279,10 @@ static int on_exec_open(void *u, struct msg *m, struct err *err)
 
 	if (get_id(m->json, &id, err) || json_get_int(m->json, "port", &port, err))
 		return -1;
-	if (m->n_fds != 1 || (port != EXEC_PORT && port != EXEC_PORT_OAUTH))
+	if (m->n_fds != 1 || (port != HF_EXEC_PORT && port != HF_PORT_OAUTH_RELAY))
 		return err_set(err, "exec with %zu descriptors to port %lld", m->n_fds, (long long)port);
+	if (!is_up(vm, id, "reach the guest"))
+		return 0;
 	if (bridge_connect(vm->execs, (uint32_t)port, steal_fd(&m->fds[0]), id, exec_opened, vm))
 		exec_opened(vm, id, "no driver in the guest, or too many connections");
 	return 0;
@@ -331,7 +361,8 @@ static int on_dump(void *u, struct msg *m, struct err *err)
 		return -1;
 	if (m->n_fds != 1)
 		return err_set(err, "dump without a descriptor");
-	vm_dump(u, id, m->fds[0]);
+	if (is_up(u, id, "dump memory"))
+		vm_dump(u, id, m->fds[0]);
 	return 0;
 }
 
@@ -342,7 +373,8 @@ static int on_checkpoint(void *u, struct msg *m, struct err *err)
 
 	if (get_id(m->json, &id, err) || json_get_str(m->json, "name", &name, err))
 		return -1;
-	vm_checkpoint(u, id, name);
+	if (is_up(u, id, "checkpoint"))
+		vm_checkpoint(u, id, name);
 	return 0;
 }
 
@@ -352,7 +384,8 @@ static int on_replug(void *u, struct msg *m, struct err *err)
 
 	if (get_id(m->json, &id, err))
 		return -1;
-	vm_replug(u, id);
+	if (is_up(u, id, "plug the vsock device"))
+		vm_replug(u, id);
 	return 0;
 }
 
@@ -379,28 +412,28 @@ static int on_attach(void *u, struct msg *m, struct err *err)
 	return 0;
 }
 
-#define RUNNING (VM_UP)
+#define ANY_RUN (VM_STARTING | VM_UP | VM_OVER)
 static const struct msg_rule rules[] = {
 	{ ROLE_VM_START, "START", VM_IDLE, 0, on_start },
 	{ ROLE_VM_DISK, "DISK", VM_IDLE, 0, on_disk },
 	{ ROLE_VM_ATTACH, "ATTACH", VM_ATTACHING, 0, on_attach },
-	{ ROLE_VM_PAUSE, "PAUSE", RUNNING, 0, on_pause },
-	{ ROLE_VM_CONT, "CONT", RUNNING, 0, on_cont },
-	{ ROLE_VM_CUT, "CUT", RUNNING, 0, on_cut },
-	{ ROLE_VM_POWEROFF, "POWEROFF", RUNNING, 0, on_poweroff },
-	{ ROLE_VM_KILL, "KILL", VM_STARTING | RUNNING | VM_OVER, 0, on_kill },
-	{ ROLE_VM_STATUS, "STATUS", VM_STARTING | RUNNING | VM_OVER, 0, on_status },
-	{ ROLE_VM_EXEC_OPEN, "EXEC_OPEN", RUNNING, 1, on_exec_open },
-	{ ROLE_VM_FLOW_VERDICT, "FLOW_VERDICT", VM_STARTING | RUNNING | VM_OVER, 0, on_flow_verdict },
-	{ ROLE_VM_NAME_VERDICT, "NAME_VERDICT", VM_STARTING | RUNNING | VM_OVER, 0, on_name_verdict },
-	{ ROLE_VM_DEST_VERDICT, "DEST_VERDICT", VM_STARTING | RUNNING | VM_OVER, 0, on_dest_verdict },
-	{ ROLE_VM_SENTRY_ACK, "SENTRY_ACK", VM_STARTING | RUNNING | VM_OVER, 0, on_sentry_ack },
-	{ ROLE_VM_GUEST_SEND, "GUEST_SEND", RUNNING, 0, on_guest_send },
-	{ ROLE_VM_REJUDGE, "REJUDGE", RUNNING, 0, on_rejudge },
-	{ ROLE_VM_CHALLENGE, "CHALLENGE", RUNNING, 0, on_challenge },
-	{ ROLE_VM_DUMP, "DUMP", RUNNING, 1, on_dump },
-	{ ROLE_VM_CHECKPOINT, "CHECKPOINT", RUNNING, 0, on_checkpoint },
-	{ ROLE_VM_REPLUG, "REPLUG", RUNNING, 0, on_replug },
+	{ ROLE_VM_PAUSE, "PAUSE", ANY_RUN, 0, on_pause },
+	{ ROLE_VM_CONT, "CONT", ANY_RUN, 0, on_cont },
+	{ ROLE_VM_CUT, "CUT", ANY_RUN, 0, on_cut },
+	{ ROLE_VM_POWEROFF, "POWEROFF", ANY_RUN, 0, on_poweroff },
+	{ ROLE_VM_KILL, "KILL", ANY_RUN, 0, on_kill },
+	{ ROLE_VM_STATUS, "STATUS", ANY_RUN, 0, on_status },
+	{ ROLE_VM_EXEC_OPEN, "EXEC_OPEN", ANY_RUN, 1, on_exec_open },
+	{ ROLE_VM_FLOW_VERDICT, "FLOW_VERDICT", ANY_RUN, 0, on_flow_verdict },
+	{ ROLE_VM_NAME_VERDICT, "NAME_VERDICT", ANY_RUN, 0, on_name_verdict },
+	{ ROLE_VM_DEST_VERDICT, "DEST_VERDICT", ANY_RUN, 0, on_dest_verdict },
+	{ ROLE_VM_SENTRY_ACK, "SENTRY_ACK", ANY_RUN, 0, on_sentry_ack },
+	{ ROLE_VM_GUEST_SEND, "GUEST_SEND", ANY_RUN, 0, on_guest_send },
+	{ ROLE_VM_REJUDGE, "REJUDGE", ANY_RUN, 0, on_rejudge },
+	{ ROLE_VM_CHALLENGE, "CHALLENGE", ANY_RUN, 0, on_challenge },
+	{ ROLE_VM_DUMP, "DUMP", ANY_RUN, 1, on_dump },
+	{ ROLE_VM_CHECKPOINT, "CHECKPOINT", ANY_RUN, 0, on_checkpoint },
+	{ ROLE_VM_REPLUG, "REPLUG", ANY_RUN, 0, on_replug },
 	{ 0, NULL, 0, 0, NULL },
 };
 

@@ -126,6 +126,8 @@ struct vsock {
 	size_t n_listeners;
 	struct orphan_reset reset[VSOCK_RESETS_MAX];
 	size_t n_resets;
+	bool cut;
+	uint32_t cut_keep; /* the one host port that is not */
 	struct vsock_stats stats;
 	uint8_t payload[VSOCK_PAYLOAD_MAX];
 };
@@ -728,7 +730,7 @@ static void receive_request(struct vsock *v, const struct packet *k)
 	const struct listener *l = listener_find(v, k->dst_port);
 	struct vsock_stream *s = NULL;
 
-	if (l)
+	if (l && (!v->cut || k->dst_port == v->cut_keep))
 		s = stream_add(v, k->src_port, k->dst_port, l->ops, l->u);
 	if (!s) {
 		reset_unknown(v, k);
@@ -842,7 +844,7 @@ struct vsock_stream *vsock_connect(struct vsock *v, uint32_t port, const struct 
 	struct vsock_stream *s = NULL;
 
 	enter(v);
-	if (device_runs(v))
+	if (device_runs(v) && !v->cut)
 		s = stream_add(v, port, host_port_pick(v, port), ops, u);
 	if (s) {
 		s->state = CONNECTING;
@@ -1031,6 +1033,28 @@ void vsock_reset(struct vsock *v)
 	while ((s = TAILQ_FIRST(&v->all)))
 		stream_end(s, VSOCK_GONE);
 	v->pushed[VSOCK_RX] = v->pushed[VSOCK_TX] = false;
+	leave(v);
+}
+
+void vsock_cut(struct vsock *v, bool cut, uint32_t keep)
+{
+	struct vsock_stream *s;
+
+	enter(v);
+	v->cut = cut;
+	v->cut_keep = keep;
+again:
+	/* A callback may end any stream, so begin anew after each one that was told. */
+	if (cut)
+		TAILQ_FOREACH(s, &v->all, all) {
+			bool told = s->ops != NULL;
+
+			if (s->host_port == keep || s->pending & PEND_RST)
+				continue;
+			stream_abort(s, VSOCK_GONE);
+			if (told)
+				goto again;
+		}
 	leave(v);
 }
 

@@ -116,6 +116,12 @@ struct ring *vsock_ring(struct vsock *v, enum vsock_queue q);
 /* A kick of the driver (or a ring that has just started). True: call again soon, there is more. */
 bool vsock_kick(struct vsock *v, enum vsock_queue q);
 
+/*
+ * While cut, only streams to host port `keep` live: all others are reset (their users hear
+ * VSOCK_GONE), requests are refused, vsock_connect gives NULL.
+ */
+void vsock_cut(struct vsock *v, bool cut, uint32_t keep);
+
 /* The guest's driver starts anew or is gone: all streams end as VSOCK_GONE, nothing is sent. */
 void vsock_reset(struct vsock *v);
 

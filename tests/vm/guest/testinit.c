@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The guest of the VM tests: an init that loads modules and serves commands on vsock 5800. */
+
+/*
+ * One command line a connection, then bytes:
+ *   echo            sends back what comes until end of file
+ *   source N        sends N bytes of the pattern
+ *   sink            reads to end of file, answers "COUNT CHECKSUM\n"
+ *   hang            reads nothing, stays
+ *   dial PORT CMD   connects to the host and runs CMD there; answers "ok NS\n" or "error NAME\n"
+ *   rtt PORT N SIZE N round trips to an echoing host port: "P50 P99\n" in ns
+ *   rebind          takes the driver off the device and puts it back
+ *   sysrq C         writes C to /proc/sysrq-trigger
+ *   reboot, poweroff
+ *   run PROGRAM ARGS  runs a program of the initramfs on the stream
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/vm_sockets.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/reboot.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { PORT = 5800, CHUNK = 256 * 1024, RTTS_MAX = 10000 };
+
+static uint8_t chunk[CHUNK];
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void write_all(int fd, const void *p, size_t n)
+{
+	while (n) {
+		ssize_t k = write(fd, p, n);
+
+		if (k <= 0)
+			_exit(1);
+		p = (const char *)p + k;
+		n -= (size_t)k;
+	}
+}
+
+static void load_modules(void)
+{
+	FILE *list = fopen("/holdfast/early.list", "r");
+	char name[256], path[512];
+
+	while (list && fgets(name, sizeof(name), list)) {
+		int fd;
+
+		name[strcspn(name, "\n")] = 0;
+		snprintf(path, sizeof(path), "/holdfast/early/%s", name);
+		fd = open(path, O_RDONLY);
+		if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST))
+			printf("testinit: %s: %s\n", name, strerror(errno));
+		close(fd);
+	}
+}
+
+static int dial(unsigned port)
+{
+	struct sockaddr_vm to = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = port };
+	struct timeval patience = { .tv_sec = 10 };
+	int fd = socket(AF_VSOCK, SOCK_STREAM, 0);
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	if (!connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		return fd;
+	close(fd);
+	return -1;
+}
+
+static uint8_t pattern(uint64_t at)
+{
+	return (uint8_t)(at * 131 + (at >> 8));
+}
+
+static void source(int fd, uint64_t n)
+{
+	for (uint64_t at = 0; at < n;) {
+		size_t part = n - at < CHUNK ? (size_t)(n - at) : CHUNK;
+
+		for (size_t i = 0; i < part; i++)
+			chunk[i] = pattern(at + i);
+		write_all(fd, chunk, part);
+		at += part;
+	}
+}
+
+/* Bytes without the cost of making them, for figures. */
+static void zeros(int fd, uint64_t n)
+{
+	for (; n; n -= n < CHUNK ? n : CHUNK)
+		write_all(fd, chunk, n < CHUNK ? n : CHUNK);
+}
+
+static void sink(int fd, int answer)
+{
+	uint64_t n = 0, bad = 0;
+	char text[64];
+	ssize_t k;
+
+	while ((k = read(fd, chunk, CHUNK)) > 0) {
+		for (ssize_t i = 0; i < k; i++)
+			bad += chunk[i] != pattern(n + (uint64_t)i);
+		n += (uint64_t)k;
+	}
+	write_all(answer, text, (size_t)snprintf(text, sizeof(text), "%llu %llu\n", (unsigned long long)n,
+						 (unsigned long long)bad));
+}
+
+static void drain(int fd)
+{
+	while (read(fd, chunk, CHUNK) > 0)
+		;
+}
+
+static void echo(int fd)
+{
+	ssize_t n;
+
+	while ((n = read(fd, chunk, 65536)) > 0)
+		write_all(fd, chunk, (size_t)n);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void rtt(int answer, unsigned port, unsigned n, size_t size)
+{
+	static uint64_t took[RTTS_MAX];
+	char text[64];
+	int fd = dial(port);
+
+	for (unsigned i = 0; i < n && i < RTTS_MAX && size <= CHUNK; i++) {
+		uint64_t start = now_ns();
+
+		write_all(fd, chunk, size);
+		for (size_t got = 0; got < size;) {
+			ssize_t k = read(fd, chunk, size - got);
+
+			if (k <= 0)
+				_exit(1);
+			got += (size_t)k;
+		}
+		took[i] = now_ns() - start;
+	}
+	qsort(took, n, sizeof(took[0]), by_size);
+	write_all(answer, text, (size_t)snprintf(text, sizeof(text), "%llu %llu\n",
+						 (unsigned long long)took[n / 2],
+						 (unsigned long long)took[n * 99 / 100]));
+}
+
+static void write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		printf("testinit: %s: %s\n", path, strerror(errno));
+	close(fd);
+}
+
+static void rebind(void)
+{
+	static const char driver[] = "/sys/bus/virtio/drivers/vmw_vsock_virtio_transport";
+	char path[256], name[32];
+
+	for (int i = 0; i < 16; i++) {
+		snprintf(name, sizeof(name), "virtio%d", i);
+		snprintf(path, sizeof(path), "%s/%s", driver, name);
+		if (access(path, F_OK))
+			continue;
+		snprintf(path, sizeof(path), "%s/unbind", driver);
+		write_file(path, name);
+		snprintf(path, sizeof(path), "%s/bind", driver);
+		write_file(path, name);
+	}
+}
+
+static void serve(int fd, char *cmd);
+
+static void dial_and(int fd, char *args)
+{
+	uint64_t start = now_ns();
+	char *cmd = strchr(args, ' ');
+	int host = dial((unsigned)atoi(args));
+	char text[64];
+
+	if (host < 0) {
+		write_all(fd, text, (size_t)snprintf(text, sizeof(text), "error %s\n", strerrorname_np(errno)));
+		return;
+	}
+	if (cmd)
+		serve(host, cmd + 1);
+	shutdown(host, SHUT_WR);
+	write_all(fd, text, (size_t)snprintf(text, sizeof(text), "ok %llu\n",
+					     (unsigned long long)(now_ns() - start)));
+}
+
+static void run(int fd, char *line)
+{
+	char *argv[16];
+	int n = 0;
+
+	for (char *w = strtok(line, " "); w && n < 15; w = strtok(NULL, " "))
+		argv[n++] = w;
+	argv[n] = NULL;
+	dup2(fd, 0);
+	dup2(fd, 1);
+	dup2(fd, 2);
+	execv(argv[0], argv);
+	_exit(127);
+}
+
+static void serve(int fd, char *cmd)
+{
+	unsigned port, n, size;
+	char c[2] = "";
+
+	if (!strcmp(cmd, "echo"))
+		echo(fd);
+	else if (!strncmp(cmd, "source ", 7))
+		source(fd, strtoull(cmd + 7, NULL, 10));
+	else if (!strncmp(cmd, "zeros ", 6))
+		zeros(fd, strtoull(cmd + 6, NULL, 10));
+	else if (!strcmp(cmd, "sink"))
+		sink(fd, fd);
+	else if (!strcmp(cmd, "drain"))
+		drain(fd);
+	else if (!strcmp(cmd, "hang"))
+		sleep(600);
+	else if (!strncmp(cmd, "dial ", 5))
+		dial_and(fd, cmd + 5);
+	else if (sscanf(cmd, "rtt %u %u %u", &port, &n, &size) == 3)
+		rtt(fd, port, n, size);
+	else if (!strcmp(cmd, "rebind"))
+		rebind();
+	else if (sscanf(cmd, "sysrq %1s", c) == 1)
+		write_file("/proc/sysrq-trigger", c);
+	else if (!strcmp(cmd, "reboot"))
+		reboot(RB_AUTOBOOT);
+	else if (!strcmp(cmd, "poweroff"))
+		reboot(RB_POWER_OFF);
+	else if (!strncmp(cmd, "run ", 4))
+		run(fd, cmd + 4);
+	else
+		write_all(fd, "what?\n", 6);
+}
+
+static void child(int fd)
+{
+	char cmd[256];
+	size_t n = 0;
+
+	while (n < sizeof(cmd) - 1 && read(fd, cmd + n, 1) == 1 && cmd[n] != '\n')
+		n++;
+	cmd[n] = 0;
+	serve(fd, cmd);
+	_exit(0);
+}
+
+static int listen_on(unsigned port)
+{
+	struct sockaddr_vm any = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = port };
+	int fd = socket(AF_VSOCK, SOCK_STREAM, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&any, sizeof(any)) || listen(fd, 64))
+		printf("testinit: listen: %s\n", strerror(errno));
+	return fd;
+}
+
+/* The ACPI power button, as an init would take it: reports by the input device are not set up here. */
+int main(void)
+{
+	int listener;
+
+	mount("none", "/dev", "devtmpfs", 0, "");
+	mount("none", "/proc", "proc", 0, "");
+	mount("none", "/sys", "sysfs", 0, "");
+	setvbuf(stdout, NULL, _IONBF, 0);
+	load_modules();
+	signal(SIGCHLD, SIG_IGN);
+	signal(SIGPIPE, SIG_IGN);
+	listener = listen_on(PORT);
+	printf("testinit: ready\n");
+	for (;;) {
+		int fd = accept(listener, NULL, NULL);
+
+		if (fd < 0) {
+			usleep(50000);
+			continue;
+		}
+		if (!fork()) {
+			signal(SIGCHLD, SIG_DFL);
+			close(listener);
+			child(fd);
+		}
+		close(fd);
+	}
+}
