@@ -413,8 +413,10 @@ static void load_clause(struct loader *l, const struct at *at, const struct ynod
 	c->method = c->command = c->op_type = c->op_name_text = "";
 	if (!is_map(l, at, n, keys, false))
 		return;
-	if (get_string(l, at, n, "method", &s) && *s)
+	if (get_string(l, at, n, "method", &s) && *s) {
 		set_method(l, c, s);
+		c->method_given = true;
+	}
 	s = NULL;
 	at_path = get_string(l, at, n, "path", &s);
 	if (at_path && *s) {
@@ -714,6 +716,8 @@ static void default_methods(struct loader *l, struct clause *c, size_t n)
 
 static void finish_endpoint(struct loader *l, struct endpoint *e)
 {
+	e->given_allow = e->n_allow;
+	e->given_deny = e->n_deny;
 	expand_access(l, e);
 	if (e->protocol == POLICY_PROTO_MCP && e->allow_all) {
 		default_methods(l, e->allow, e->n_allow);

@@ -28,7 +28,7 @@ struct keyed_matcher {
 /* One allow or deny clause. */
 struct clause {
 	unsigned int line, column;
-	bool has_method, has_path, has_command, has_type, has_tool;
+	bool has_method, method_given, has_path, has_command, has_type, has_tool;
 	const char *method;
 	struct value_glob method_glob; /* for mcp */
 	struct path_glob path;
@@ -76,6 +76,7 @@ struct endpoint {
 	const char *protocol_text, *tls, *enforcement, *access;
 	bool enforce, tls_skip, tls_set;
 	bool has_rules, has_deny_rules; /* keys present */
+	size_t given_allow, given_deny;	 /* as written, before presets */
 	struct clause *allow, *deny;
 	size_t n_allow, n_deny;
 	struct trie *allow_paths, *deny_paths; /* over clauses with a path; NULL = scan */
