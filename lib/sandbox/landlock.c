@@ -139,17 +139,33 @@ uint64_t sandbox_landlock_rights(enum sandbox_access access, bool directory, uin
 	return rights & handled;
 }
 
+/* Whether another path of the list lets the confined process replace this one by a symlink, which would
+ * widen the next start's rules to wherever it points. */
+static bool is_replaceable(const struct sandbox_profile *p, const struct sandbox_path *path)
+{
+	for (size_t i = 0; i < p->path_count; i++)
+		if (&p->paths[i] != path && p->paths[i].access == SANDBOX_WRITE &&
+		    strcmp(p->paths[i].path, path->path) && sandbox_path_beneath(path->path, p->paths[i].path))
+			return true;
+	return false;
+}
+
 /* Opens a path as the process that is to be confined will see it. */
-static int open_beneath(int root_fd, const char *path)
+static int open_beneath(int root_fd, const struct sandbox_profile *p, const struct sandbox_path *path)
 {
 	struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
+	_cleanup_close_ int root = -1;
 
-	if (root_fd == AT_FDCWD)
-		return open(path, O_PATH | O_CLOEXEC);
-	return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
+	if (is_replaceable(p, path))
+		how.resolve |= RESOLVE_NO_SYMLINKS;
+	if (root_fd == AT_FDCWD) {
+		root = open("/", O_PATH | O_CLOEXEC);
+		root_fd = root;
+	}
+	return (int)syscall(SYS_openat2, root_fd, path->path, &how, sizeof(how));
 }
 
 static int add_path(int ruleset, int fd, const struct sandbox_path *p, uint64_t handled, struct err *e)
@@ -181,7 +197,7 @@ static int add_paths(int ruleset, const struct sandbox_profile *p, int root_fd, 
 {
 	for (size_t i = 0; i < p->path_count; i++) {
 		const struct sandbox_path *path = &p->paths[i];
-		_cleanup_close_ int fd = open_beneath(root_fd, path->path);
+		_cleanup_close_ int fd = open_beneath(root_fd, p, path);
 
 		if (fd < 0) {
 			if (errno != ENOENT && errno != ENOTDIR && errno != ELOOP && errno != EACCES)
@@ -213,7 +229,7 @@ static bool has_user_paths(const struct sandbox_profile *p)
 
 int sandbox_ruleset_open(const struct sandbox_profile *p, int root_fd, struct sandbox_report *rep, struct err *e)
 {
-	struct ll_ruleset_attr attr = { .handled_access_fs = FS_ALL };
+	struct ll_ruleset_attr attr = { .handled_access_fs = p->landlock ? FS_ALL : 0 };
 	struct losses l = { rep->lost, sizeof(rep->lost), 0 };
 	_cleanup_close_ int ruleset = -1;
 	struct ll_ruleset_attr asked;
@@ -238,7 +254,7 @@ int sandbox_ruleset_open(const struct sandbox_profile *p, int root_fd, struct sa
 	rep->scoped = attr.scoped;
 	if (p->compat == SANDBOX_HARD_REQUIREMENT && memcmp(&asked, &attr, sizeof(attr)))
 		return err_set(e, "landlock: hard_requirement: ABI %d lacks %s", rep->landlock_abi, rep->lost);
-	if (!rep->landlock_abi)
+	if (!attr.handled_access_fs && !attr.handled_access_net && !attr.scoped)
 		return SANDBOX_NO_RULESET;
 
 	/* A kernel refuses a structure with bytes it does not know unless they are zero; it takes a short one. */
@@ -248,6 +264,8 @@ int sandbox_ruleset_open(const struct sandbox_profile *p, int root_fd, struct sa
 		return err_errno(e, "landlock: create ruleset (ABI %d)", rep->landlock_abi);
 	if (fcntl(ruleset, F_SETFD, FD_CLOEXEC) < 0)
 		return err_errno(e, "landlock: ruleset fd");
+	if (!p->landlock)
+		return steal_fd(&ruleset);
 	if (add_paths(ruleset, p, root_fd, rep, e) < 0)
 		return -1;
 	if (has_user_paths(p) && !rep->user_paths)

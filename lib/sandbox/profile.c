@@ -90,7 +90,7 @@ static bool is_plain(const char *path)
 }
 
 /* Whether inner is outer or lies below it, component by component. */
-static bool is_beneath(const char *inner, const char *outer)
+bool sandbox_path_beneath(const char *inner, const char *outer)
 {
 	size_t n = strlen(outer);
 
@@ -115,7 +115,7 @@ int sandbox_paths_check(const struct sandbox_path *paths, size_t n, struct err *
 			continue;
 		for (size_t k = 0; k < n; k++)
 			if (paths[k].access == SANDBOX_WRITE && !paths[k].reason &&
-			    is_beneath(paths[i].path, paths[k].path))
+			    sandbox_path_beneath(paths[i].path, paths[k].path))
 				return err_set(e, "read_only %s lies in read_write %s, which gives no protection",
 					       paths[i].path, paths[k].path);
 	}

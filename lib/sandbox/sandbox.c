@@ -68,13 +68,9 @@ int sandbox_apply(const struct sandbox_profile *p, struct sandbox_report *rep, s
 	int n;
 
 	memset(rep, 0, sizeof(*rep));
-	if (p->landlock) {
-		int fd = sandbox_ruleset_open(p, AT_FDCWD, rep, e);
-
-		if (fd < 0 && fd != SANDBOX_NO_RULESET)
-			return -1;
-		ruleset = fd < 0 ? -1 : fd;
-	}
+	ruleset = sandbox_ruleset_open(p, AT_FDCWD, rep, e);
+	if (ruleset == -1)
+		return -1;
 	filters = sandbox_filters_new(p, e);
 	if (!filters)
 		return -1;

@@ -82,7 +82,7 @@ enum sandbox_class {
 
 struct sandbox_profile {
 	const char *name;
-	bool landlock;			/* false: the path list is ignored */
+	bool landlock;			/* false: the path list is ignored (scopes still apply) */
 	enum sandbox_compat compat;
 	const struct sandbox_path *paths;
 	size_t path_count;
@@ -133,6 +133,9 @@ int sandbox_apply(const struct sandbox_profile *p, struct sandbox_report *rep, s
 /* Refuses a read path below a write path (Landlock only adds rights) and paths that are not absolute. */
 int sandbox_paths_check(const struct sandbox_path *paths, size_t n, struct err *e);
 
+/* Whether inner is outer or lies below it, by components. */
+bool sandbox_path_beneath(const char *inner, const char *outer);
+
 /* Landlock ABI of the running kernel, 0 for none. */
 int sandbox_landlock_abi(void);
 
@@ -144,8 +147,9 @@ uint64_t sandbox_landlock_fs_rights(int abi);
 
 /*
  * Builds the ruleset: each path is opened O_PATH beneath root_fd (AT_FDCWD: the caller's root; symlinks
- * resolve inside it) and added. Returns a close-on-exec ruleset fd, or -1. Under best effort on a kernel
- * without Landlock returns SANDBOX_NO_RULESET with rep->lost set.
+ * resolve inside it, but none is followed in a path that lies in a writable one) and added. Returns a
+ * close-on-exec ruleset fd, or -1. Under best effort SANDBOX_NO_RULESET with rep->lost set, where the
+ * kernel offers nothing of what was asked; the same where nothing was.
  */
 #define SANDBOX_NO_RULESET (-2)
 int sandbox_ruleset_open(const struct sandbox_profile *p, int root_fd, struct sandbox_report *rep, struct err *e);

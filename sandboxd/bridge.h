@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Streams from inside the guest to services of the host, by vsock. See docs/protocol/bridge.md. */
+#ifndef SANDBOXD_BRIDGE_H
+#define SANDBOXD_BRIDGE_H
+
+#include <jansson.h>
+
+struct guest_bridge;
+struct guest_supervisor;
+
+/* Opens the listeners; one that cannot be opened is a degraded step. NULL without memory. */
+struct guest_bridge *guest_bridge_new(struct guest_supervisor *v);
+
+json_t *guest_bridge_json(const struct guest_bridge *b);
+
+#endif
