@@ -1,0 +1,288 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Boots a kernel with the Sentry and a scenario, checks every frame and what the scenario's programs expected; TAP.
+
+rig.py SERIES SCENARIO [--level WORD] [--lockdown WORD] [--keep DIR]
+
+The guest is an initramfs of static programs (init.c, host.c, drive.c here); the Sentry connects to the test host
+over vsock loopback, and the test host hands each frame out through a serial port as it came. Here every MAC is
+checked with Python's own SHA-256, the sequence is checked, and then the expectations: programs in the guest print
+    expect NAME TAB {members}   a frame with at least these members came
+    absent NAME TAB {members}   none did
+    check NAME TAB 0|1 TEXT     a test the guest could decide itself
+"""
+import argparse
+import glob
+import hashlib
+import hmac
+import json
+import lzma
+import os
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+KEY = bytes(range(32))
+MODULES = ["net/vmw_vsock/vsock", "net/vmw_vsock/vmw_vsock_virtio_transport_common", "net/vmw_vsock/vsock_loopback"]
+
+
+def sha(*parts):
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+class Ratchet:
+    """K(n) or H(n), in the order of n; keeps those it has made, so that a repeated frame can be checked too."""
+
+    def __init__(self, first, label):
+        self.keys, self.label = [sha(first, KEY)], label
+
+    def key(self, n):
+        while len(self.keys) <= n:
+            self.keys.append(sha(self.label, self.keys[-1]))
+        return self.keys[n]
+
+
+def command(*words, **more):
+    return subprocess.run(words, check=True, stdout=subprocess.PIPE, cwd=ROOT, **more).stdout.decode().strip()
+
+
+def build_programs(work):
+    for name, libs in (("init", []), ("host", ["-lsodium"]), ("drive", ["-lpthread"])):
+        sources = sorted(glob.glob(os.path.join(HERE, name + "*.c")))
+        out = os.path.join(ROOT, "build", "rig", name)
+        os.makedirs(os.path.dirname(out), exist_ok=True)
+        newest = max(os.path.getmtime(s) for s in sources + glob.glob(os.path.join(HERE, "*.h")))
+        if not os.path.exists(out) or os.path.getmtime(out) < newest:
+            part = "%s.%d" % (out, os.getpid())
+            command("gcc", "-static", "-O1", "-std=gnu11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
+                    "-Wno-unused-result", "-Wno-format-truncation", "-Wno-stringop-overread", "-Iinclude", "-o", part, *sources, *libs)
+            os.rename(part, out)
+        shutil.copy(out, os.path.join(work, "bin", name))
+    shutil.move(os.path.join(work, "bin", "init"), os.path.join(work, "init"))
+
+
+def module_bytes(kernel, release, name):
+    base = os.path.join(kernel, "lib/modules", release, "kernel", name + ".ko")
+    if os.path.exists(base):
+        return open(base, "rb").read()
+    return lzma.open(base + ".xz").read()
+
+
+def build_guest(kernel, release, sentry, scenario, work):
+    for name in ("bin", "modules"):
+        os.makedirs(os.path.join(work, name))
+    build_programs(work)
+    for i, name in enumerate(MODULES):
+        with open(os.path.join(work, "modules", "%02d.ko" % i), "wb") as out:
+            out.write(module_bytes(kernel, release, name))
+    if sentry:
+        shutil.copy(sentry, os.path.join(work, "modules", "sentry.ko"))
+    with open(os.path.join(work, "scenario"), "w") as out:
+        out.write("key %s\n%s\n" % (KEY.hex(), scenario))
+    names = subprocess.run(["find", ".", "-print0"], cwd=work, stdout=subprocess.PIPE, check=True).stdout
+    image = work + ".cpio"
+    with open(image, "wb") as out:
+        subprocess.run(["cpio", "--null", "-o", "-H", "newc", "--quiet", "-R", "0:0"], input=names, cwd=work,
+                       stdout=out, check=True)
+    return image
+
+
+def boot(kernel, release, image, console, frames, seconds, more):
+    words = ["timeout", "-k", "5", str(seconds), "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-cpu", "max,-cx16", "-smp", "1",
+             "-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+             "-serial", "file:" + console, "-serial", "file:" + frames,
+             "-kernel", os.path.join(kernel, "boot", "vmlinuz-" + release), "-initrd", image,
+             "-append", "console=ttyS0 quiet panic=-1 oops=panic mitigations=off random.trust_cpu=on"] + more
+    if shutil.which("vmslot"):
+        words = ["vmslot"] + words
+    return subprocess.run(words, stdin=subprocess.DEVNULL).returncode
+
+
+def no_duplicate_names(pairs):
+    names = [name for name, _ in pairs]
+    if len(names) != len(set(names)):
+        raise ValueError("duplicate member in %r" % names)
+    return dict(pairs)
+
+
+class Stream:
+    """The frames of a run: parsed, with what is wrong with them."""
+
+    def __init__(self, raw):
+        self.frames, self.hellos, self.wrong, self.repeats = [], [], [], 0
+        self.bodies = {}
+        frame_keys, hello_keys = Ratchet(b"holdfast-frame-0", b"holdfast-frame"), Ratchet(b"holdfast-hello-0", b"holdfast-hello")
+        at = 0
+        while at + 4 <= len(raw):
+            (size,) = struct.unpack_from(">I", raw, at)
+            body = raw[at + 4:at + 4 + size]
+            at += 4 + size
+            if size > 24576 or len(body) != size:
+                self.wrong.append("frame of %d bytes at %d, %d there" % (size, at, len(body)))
+                break
+            try:
+                frame = json.loads(body.decode("utf-8"), object_pairs_hook=no_duplicate_names)
+            except ValueError as error:
+                self.wrong.append("frame at %d: %s: %r" % (at, error, body[:200]))
+                continue
+            if frame["type"] == "hello":
+                key = hello_keys.key(frame["conn"])
+                self.hellos.append(frame)
+            else:
+                key = frame_keys.key(frame["seq"])
+            said, _, mac = body.rpartition(b',"mac":"')
+            if mac != hmac.new(key, said, "sha256").hexdigest().encode() + b'"}':
+                self.wrong.append("MAC of %s %s" % (frame["type"], frame.get("seq", frame.get("conn"))))
+            if frame["type"] != "hello":
+                self.add(frame, body)
+
+    def add(self, frame, body):
+        seq = frame["seq"]
+        if seq in self.bodies:
+            self.repeats += 1
+            if self.bodies[seq] != body:
+                self.wrong.append("seq %d was said again differently" % seq)
+            return
+        if self.frames and seq != self.frames[-1]["seq"] + 1 or not self.frames and seq != 1:
+            self.wrong.append("seq %d after %d" % (seq, self.frames[-1]["seq"] if self.frames else 0))
+        self.bodies[seq] = body
+        self.frames.append(frame)
+
+    def beats(self):
+        return [f for f in self.frames if f["type"] == "heartbeat"]
+
+
+def fits(wanted, got):
+    if isinstance(wanted, dict):
+        for name in wanted:
+            if name == "$re":
+                if not isinstance(got, str) or not re.search(wanted[name], got):
+                    return False
+            elif name == "$ge":
+                if not isinstance(got, int) or got < wanted[name]:
+                    return False
+            elif name == "$range":
+                if not isinstance(got, int) or not wanted[name][0] <= got <= wanted[name][1]:
+                    return False
+            elif name == "$absent":
+                if any(n in got for n in wanted[name]):
+                    return False
+            elif not isinstance(got, dict) or name not in got or not fits(wanted[name], got[name]):
+                return False
+        return True
+    if isinstance(wanted, list):
+        return isinstance(got, list) and len(got) >= len(wanted) and all(fits(w, g) for w, g in zip(wanted, got))
+    return wanted == got and type(wanted) is type(got)
+
+
+class Tap:
+    def __init__(self):
+        self.count = self.failed = 0
+
+    def result(self, good, name, why=""):
+        self.count += 1
+        self.failed += not good
+        print("%s %d - %s" % ("ok" if good else "not ok", self.count, name), flush=True)
+        if not good and why:
+            for line in why.splitlines():
+                print("# " + line)
+
+    def end(self):
+        print("1..%d" % self.count)
+
+
+def nearest(stream, wanted):
+    same = [f for f in stream.frames if f["type"] == wanted.get("type")]
+    pid = [f for f in same if f.get("pid") == wanted.get("pid")]
+    text = [json.dumps(f)[:900] for f in (pid or same)[-3:]]
+    return "wanted %s\nof %d such frames the last:\n%s" % (json.dumps(wanted), len(same), "\n".join(text))
+
+
+def accounting(stream, tap):
+    """CAP-12, TRN-04: nothing is lost silently. Frames after the last heartbeat are not in its counts."""
+    beats = stream.beats()
+    if not beats:
+        return tap.result(False, "a heartbeat came")
+    last = beats[-1]
+    before = [f for f in stream.frames if f["seq"] < last["seq"] and f["type"] != "heartbeat"]
+    wrong = []
+    for kind, offered in last["offered"].items():
+        sent = [f for f in before if f["type"] == kind]
+        events = sum(f.get("count", 1) for f in sent)
+        said = (last["sent"].get(kind, 0), last["folded"].get(kind, 0))
+        if said != (len(sent), events - len(sent)):
+            wrong.append("%s: sent and folded %r, received %r" % (kind, said, (len(sent), events - len(sent))))
+        rest = offered - events - last["dropped_kinds"].get(kind, 0) - last["rate_limited"].get(kind, 0)
+        if not 0 <= rest <= 64 or rest and kind not in ("net_flow", "sandbox_denied", "seccomp_denied"):
+            wrong.append("%s: %d offered, %d of them nowhere" % (kind, offered, rest))
+    tap.result(not wrong, "CAP-12 offered = sent + folded + dropped + rate limited + open windows, for every kind", "\n".join(wrong))
+
+
+def judge(tap, console, stream, settings):
+    tap.result("init: done" in console, "the guest ran to its end", console[-3000:])
+    tap.result(not stream.wrong and stream.frames, "TRN-05 TRN-06 each of %d frames has its MAC and its place (%d repeated byte for byte)" %
+               (len(stream.frames), stream.repeats), "\n".join(stream.wrong[:10]) or "no frames")
+    for line in console.splitlines():
+        match = re.match(r"(expect|absent|check) ([^\t]*)\t(.*)$", line.strip())
+        if not match:
+            continue
+        what, name, rest = match.groups()
+        if what == "check":
+            tap.result(rest[0] == "1", name, rest[1:].strip())
+            continue
+        wanted = json.loads(rest)
+        wanted_count = wanted.pop("$times", None)
+        found = [f for f in stream.frames + stream.hellos if fits(wanted, f)]
+        if what == "absent":
+            tap.result(not found, name, "came: " + json.dumps(found[:2]))
+        elif wanted_count is not None:
+            tap.result(len(found) == wanted_count, name, "%d times, wanted %d\n%s" % (len(found), wanted_count, nearest(stream, wanted)))
+        else:
+            tap.result(bool(found), name, nearest(stream, wanted))
+    if "no-accounting" not in settings:
+        accounting(stream, tap)
+
+
+def run(series, scenario, seconds=240, keep=None, more=(), sentry=None):
+    """Boot and return (console text, Stream)."""
+    kernel = command("ci/kernel/fetch", series)
+    release = os.listdir(os.path.join(kernel, "lib/modules"))[0]
+    sentry = sentry or os.path.join(ROOT, command("ci/kernel/sentry", series))
+    with tempfile.TemporaryDirectory(prefix="sentry-rig.") as top:
+        image = build_guest(kernel, release, sentry, scenario, os.path.join(top, "root"))
+        console, frames = os.path.join(top, "console"), os.path.join(top, "frames")
+        status = boot(kernel, release, image, console, frames, seconds, list(more))
+        text = open(console, errors="replace").read() if os.path.exists(console) else ""
+        raw = open(frames, "rb").read() if os.path.exists(frames) else b""
+        if keep:
+            os.makedirs(keep, exist_ok=True)
+            shutil.copy(console, keep)
+            shutil.copy(frames, keep)
+    if status:
+        text += "\nrig: qemu ended with %d\n" % status
+    return text.replace("\r", ""), Stream(raw)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("series")
+    parser.add_argument("scenario")
+    parser.add_argument("--prefix", default="", help="settings put before the scenario")
+    parser.add_argument("--seconds", type=int, default=240)
+    parser.add_argument("--keep")
+    options = parser.parse_args()
+    scenario = options.prefix.replace(";", "\n") + "\n" + open(options.scenario).read()
+    console, stream = run(options.series, scenario, options.seconds, options.keep)
+    tap = Tap()
+    judge(tap, console, stream, scenario)
+    tap.end()
+    return 1 if tap.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
