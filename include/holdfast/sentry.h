@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: GPL-2.0-only OR Apache-2.0 */
+/* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The Sentry stream: constants, the host record, labels and limits that the kernel module and the host share.
  *
@@ -36,7 +36,7 @@
 /* Texts: bytes that a member holds at most, before JSON escaping and without a NUL. */
 #define HF_SENTRY_COMM_MAX 16
 #define HF_SENTRY_PATH_MAX 256
-#define HF_SENTRY_ARG_MAX 128	/* an argument vector of a chain element, joined by spaces for reading */
+#define HF_SENTRY_ARG_MAX 128	/* arguments of a chain element, joined by spaces */
 #define HF_SENTRY_ARGV_MAX 1024 /* all arguments of an exec with their NULs */
 #define HF_SENTRY_CHAIN_MAX 8	/* ancestors, nearest first */
 
