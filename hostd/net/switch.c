@@ -358,8 +358,9 @@ static int check_config(const struct switch_config *cfg, struct err *err)
 	if (cfg->nameserver_n > SWITCH_NAMESERVERS_MAX)
 		return err_set(err, "%zu name servers: at most %d", cfg->nameserver_n,
 			       SWITCH_NAMESERVERS_MAX);
-	if (!cfg->run_dir || strlen(cfg->run_dir) > 80)
-		return err_set(err, "run_dir is missing or longer than 80 bytes");
+	if (!cfg->run_dir || strlen(cfg->run_dir) > SWITCH_RUN_DIR_MAX)
+		return err_set(err, "run_dir is missing or longer than %d bytes",
+			       SWITCH_RUN_DIR_MAX);
 	if (cfg->hostname && strlen(cfg->hostname) > 63)
 		return err_set(err, "host name %s: longer than 63 bytes", cfg->hostname);
 	return 0;

@@ -28,6 +28,7 @@ struct switch_ctx;
 #define SWITCH_FLOWS_MAX 2048	  /* a new flow beyond that is refused */
 #define SWITCH_DEST_MAX 8	  /* addresses of one answer */
 #define SWITCH_NAME_MAX 254	  /* bytes with the final NUL */
+#define SWITCH_RUN_DIR_MAX 92	  /* a unix socket's path is short */
 #define SWITCH_TEXT_MAX 192	  /* rule and reason, bytes with the final NUL */
 
 /* This name is the host itself. When policy allows it, it is answered with the
@@ -98,7 +99,7 @@ struct switch_config {
 	const char *hostname;	 /* offered by DHCP; NULL = none */
 	struct sockaddr_in nameservers[SWITCH_NAMESERVERS_MAX]; /* upstream; port 0 = 53 */
 	size_t nameserver_n;	 /* 0: allowed names get SERVFAIL */
-	const char *run_dir;	 /* private (0700) directory for one socket, <= 80 bytes; it must
+	const char *run_dir;	 /* private (0700) directory for one socket; it must
 				  * stay writable and connectable once the role is confined */
 };
 

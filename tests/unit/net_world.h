@@ -44,9 +44,10 @@ enum { PORT_ECHO = 7000, PORT_SOURCE = 7001, PORT_SINK = 7002, PORT_CLOSED = 700
 
 struct world_shared {
 	unsigned dns_queries;
+	unsigned rebound; /* answers given for "rebind" */
 	unsigned flow_asks;
 	unsigned server_resets; /* connections that the echo server saw reset */
-	uint64_t figure;	/* for a scenario's result */
+	uint64_t figure; /* for a scenario's result */
 };
 
 struct world {
@@ -62,6 +63,8 @@ struct world {
 	struct flow last[3]; /* by enum flow_what */
 	unsigned events[3];
 	void (*on_event)(struct world *w, const struct flow *f, enum flow_what what);
+	void (*before_loop)(struct world *w); /* once the scenario's process exists */
+	int gate[2];
 };
 
 static void world_die(const char *what)
@@ -131,11 +134,9 @@ static void world_serve(struct world *w, int fd, unsigned port)
 		return;
 }
 
-static size_t world_dns_records(const char *q, size_t len, struct in_addr *out, unsigned *ttl,
-				bool *nx)
+static size_t world_dns_records(struct world *w, const char *q, size_t len, struct in_addr *out,
+				unsigned *ttl, bool *nx)
 {
-	static unsigned rebound;
-
 	*ttl = 60;
 	*nx = false;
 	if (len > 6 && !memcmp(q, "\4evil", 5)) {
@@ -149,7 +150,7 @@ static size_t world_dns_records(const char *q, size_t len, struct in_addr *out, 
 		return 2;
 	}
 	if (len > 8 && !memcmp(q, "\6rebind", 7)) {
-		inet_pton(AF_INET, rebound++ ? "10.9.9.9" : WORLD_SERVER, &out[0]);
+		inet_pton(AF_INET, w->shared->rebound++ ? "10.9.9.9" : WORLD_SERVER, &out[0]);
 		return 1;
 	}
 	if (len > 4 && !memcmp(q, "\2nx", 3)) {
@@ -177,7 +178,7 @@ static void world_dns(struct world *w, int fd)
 	while (end < (size_t)n && b[end])
 		end += b[end] + 1u;
 	end += 5;
-	count = world_dns_records((char *)b + 12, (size_t)n - 12, records, &ttl, &nx);
+	count = world_dns_records(w, (char *)b + 12, (size_t)n - 12, records, &ttl, &nx);
 	b[2] = 0x81;
 	b[3] = nx ? 0x83 : 0x80;
 	b[7] = (uint8_t)count;
@@ -443,6 +444,7 @@ static void world_start(struct world *w, unsigned mtu)
 	memset(w->last, 0, sizeof(w->last));
 	memset(w->events, 0, sizeof(w->events));
 	w->deny_all = false;
+	w->shared->rebound = 0;
 }
 
 static void world_stop(struct world *w)
@@ -478,6 +480,8 @@ static int world_run(struct world *w, int (*scenario)(struct world *w))
 	}
 	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	watch = loop_fd_add(w->loop, pidfd, EPOLLIN, world_scenario_over, w, NULL);
+	if (w->before_loop)
+		w->before_loop(w);
 	loop_run(w->loop, NULL);
 	loop_fd_del(watch);
 	waitpid(pid, &status, 0);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "lib/sandbox/sandbox.h"
 #include "tests/unit/net_world.h"
 
 static struct world world;
@@ -670,6 +671,58 @@ static void test_refused_answers_are_not_given(void **state)
 	assert_int_equal(world_run(*state, name_with_private_answers), 0);
 }
 
+/* ---- confined as the role is ---- */
+
+static int everything(struct world *w)
+{
+	char go;
+
+	CHECK(read(w->gate[0], &go, 1) == 1, 99);
+	CHECK(tcp_allowed(w) == 0, 10);
+	CHECK(tcp_refused(w) == 0, 20);
+	CHECK(udp(w) == 0, 30);
+	CHECK(names_allowed(w) == 0, 40);
+	CHECK(echo_requests(w) == 0, 50);
+	return 0;
+}
+
+/* The role's profile, with nothing but run_dir: the switch needs no more once it stands. */
+static void confine(struct world *w)
+{
+	struct sandbox_path path = { .path = w->dir, .access = SANDBOX_WRITE };
+	struct sandbox_profile p = sandbox_profile_vm;
+	struct sandbox_report report = { 0 };
+	struct err err;
+
+	p.paths = &path;
+	p.path_count = 1;
+	if (sandbox_apply(&p, &report, &err)) {
+		fprintf(stderr, "sandbox_apply: %s\n", err.text);
+		_exit(98);
+	}
+	if (write(w->gate[1], "g", 1) != 1)
+		_exit(97);
+}
+
+static void test_confined(void **state)
+{
+	struct world *w = *state;
+	int status;
+	pid_t pid;
+
+	assert_int_equal(pipe(w->gate), 0);
+	pid = fork();
+	if (pid == 0) {
+		w->before_loop = confine;
+		_exit(world_run(w, everything));
+	}
+	waitpid(pid, &status, 0);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	close(w->gate[0]);
+	close(w->gate[1]);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -694,6 +747,7 @@ int main(void)
 		T(test_names_refused),
 		T(test_refused_flow_has_its_name),
 		T(test_refused_answers_are_not_given),
+		T(test_confined),
 	};
 
 	if (!world_enter(&world)) {
