@@ -15,7 +15,7 @@
 #include "tally.h"
 #include "task.h"
 
-static bool tracepoint_seen;
+static bool tracepoint_is_armed(void);
 
 /* Arguments as the new image has them: NUL separated, on its fresh stack, so seldom absent. */
 static void add_argv(struct sentry_record *r, unsigned long start, unsigned long len)
@@ -53,7 +53,6 @@ static void on_sched_process_exec(void *data, struct task_struct *task, pid_t ol
 	struct sentry_record *r;
 
 	sentry_tally_add(SENTRY_TALLY_EXEC_TRACEPOINT, 1);
-	tracepoint_seen = true;
 	r = exec_begin(bprm);
 	if (!r)
 		return;
@@ -69,7 +68,7 @@ static int on_committed_creds(struct kprobe *kp, struct pt_regs *regs)
 	struct sentry_record *r;
 
 	sentry_tally_add(SENTRY_TALLY_EXEC_KPROBE, 1);
-	if (READ_ONCE(tracepoint_seen))
+	if (tracepoint_is_armed())
 		return 0;
 	r = exec_begin(bprm);
 	if (!r)
@@ -122,4 +121,10 @@ static struct sentry_probe probes[] = {
 	SENTRY_ENTRY("security_bprm_committed_creds", on_committed_creds),
 	SENTRY_TRACEPOINT("sched_process_exit", on_sched_process_exit),
 };
+
+static bool tracepoint_is_armed(void)
+{
+	return READ_ONCE(probes[0].state) == SENTRY_PROBE_ARMED;
+}
+
 const struct sentry_probe_table sentry_hook_exec = { probes, ARRAY_SIZE(probes) };
