@@ -32,6 +32,7 @@ struct ingest {
 	struct derived derived[DERIVED_MAX];
 	unsigned n_derived;
 	bool tripped;
+	uint64_t lost;
 	/* of the last event that had points, for the alert of a trip that comes from a timer */
 	enum event_kind last_kind;
 	char last_sentence[512];
@@ -126,6 +127,18 @@ static void add_derived(struct ingest *in, uint64_t seq)
 	}
 }
 
+/* Rows that found no room: their number is a row as soon as there is some. */
+static void add_lost(struct ingest *in)
+{
+	_cleanup_json_ json_t *data = NULL;
+	struct store_row r = { .kind = EVENT_ROWS_LOST, .verdict = event_defs[EVENT_ROWS_LOST].verdict };
+
+	if (!in->lost)
+		return;
+	data = json_pack("{s:I}", "growth", (json_int_t)in->lost);
+	add_row(in, &r, data);
+}
+
 static void add_state(struct ingest *in, int64_t now_ms)
 {
 	_cleanup_json_ json_t *state = NULL;
@@ -154,8 +167,10 @@ static int end(struct ingest *in, int64_t now_ms, const json_t *chain, struct er
 	bool tripped = in->tripped;
 	int rc;
 
+	add_lost(in);
 	add_state(in, now_ms);
 	rc = in->store ? store_end(in->store, e) : STORE_OK;
+	in->lost = rc == STORE_BUSY ? in->lost + 1 : rc == STORE_OK ? 0 : in->lost;
 	if (tripped) {
 		alert.score = judge_score(in->judge, now_ms);
 		alert.n_parts = judge_parts(in->judge, now_ms, alert.parts);
@@ -345,10 +360,15 @@ void ingest_running(struct ingest *in, int64_t now_ms, bool running)
 	flush(in, now_ms);
 }
 
-void ingest_boot(struct ingest *in, const char *boot, uint32_t epoch, int64_t now_ms)
+void ingest_attach(struct ingest *in, const char *boot, uint32_t epoch)
 {
 	snprintf(in->boot, sizeof(in->boot), "%s", boot);
 	in->epoch = epoch;
+}
+
+void ingest_boot(struct ingest *in, const char *boot, uint32_t epoch, int64_t now_ms)
+{
+	ingest_attach(in, boot, epoch);
 	judge_boot(in->judge, now_ms);
 	flush(in, now_ms);
 }

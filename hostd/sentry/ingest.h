@@ -32,7 +32,10 @@ struct ingest *ingest_new(struct store *s, const char *ws, const struct judge_co
 			  void *u, int64_t now_ms);
 void ingest_free(struct ingest *in);
 struct judge *ingest_judge(struct ingest *in);
+/* A new boot begins. */
 void ingest_boot(struct ingest *in, const char *boot, uint32_t epoch, int64_t now_ms);
+/* A boot goes on: hostd was started again, or the VM was resumed (with a higher epoch). */
+void ingest_attach(struct ingest *in, const char *boot, uint32_t epoch);
 
 /*
  * A verified frame of the Sentry: its type, its seq (0 for a hello), its object as the session checked it, its bytes

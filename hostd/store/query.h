@@ -31,11 +31,14 @@ typedef int (*query_row_fn)(void *u, const struct store_row *row);
 
 int query_open(const char *db_path, struct query_db **out, struct err *e);
 void query_close(struct query_db *db);
-/* Rows come oldest first (unless newest_first); with a limit and oldest first, the newest @limit rows are taken. */
+/* Rows come oldest first (unless newest_first); of more than @limit the newest are taken. Kinds that this program
+ * does not know are left out. */
 int query_run(struct query_db *db, const struct query *q, query_row_fn fn, void *u, struct err *e);
 /* Would this row be among the results? For --follow; limit and order are not looked at. */
 bool query_fits(const struct query *q, const struct store_row *row);
 int query_row(struct query_db *db, uint64_t id, query_row_fn fn, void *u, struct err *e);
+/* The frame behind a row, with its chain of processes; NULL: there is none. */
+json_t *query_frame(struct query_db *db, const char *ws, const char *boot, uint32_t epoch, uint64_t seq);
 
 /* The arguments of `holdfast timeline` as JSON (the "timeline" request of the API), and back. Unknown keys are refused. */
 int query_from_json(const json_t *args, struct query *q, struct err *e);
@@ -44,7 +47,7 @@ void query_kind_add(struct query *q, enum event_kind kind);
 
 /*
  * A row as the API, --json and the web give it:
- * {id, time (ISO 8601, UTC), host_ns, guest_ns, ws, epoch, seq, engine, kind, verdict, weight, count, procs, subject,
+ * {id, time (ISO 8601, UTC), host_ns, guest_ns, ws, boot, epoch, seq, engine, kind, verdict, weight, count, procs, subject,
  *  sentence, fold, data{}, hash}
  */
 json_t *query_row_json(const struct store_row *row);
