@@ -313,6 +313,52 @@ json_t *query_frame(struct query_db *db, const char *ws, const char *boot, uint3
 	return frame;
 }
 
+/* ASCII without case, as SQLite's lower() is. */
+static bool contains(const char *hay, const char *needle, size_t n)
+{
+	for (; strlen(hay) >= n; hay++) {
+		size_t i = 0;
+
+		while (i < n && tolower((unsigned char)hay[i]) == tolower((unsigned char)needle[i]))
+			i++;
+		if (i == n)
+			return true;
+	}
+	return false;
+}
+
+static bool words_fit(const char *words, const struct store_row *row)
+{
+	while (*words) {
+		size_t n = strcspn(words, " \t\n"), m = n && words[n - 1] == '*' ? n - 1 : n;
+
+		if (m && !contains(row->subject, words, m) && !contains(row->data, words, m))
+			return false;
+		words += n;
+		words += strspn(words, " \t\n");
+	}
+	return true;
+}
+
+bool query_fits(const struct query *q, const struct store_row *row)
+{
+	const struct event_def *def = &event_defs[row->kind];
+
+	if (any_kind(q) ? !has_kind(q, row->kind) : (!q->all && (def->flags & EVENT_ROUTINE)))
+		return false;
+	if ((q->engines && !(q->engines >> def->engine & 1)) || (q->verdicts && !(q->verdicts >> row->verdict & 1)))
+		return false;
+	if ((q->ws && strcmp(q->ws, row->ws) != 0) || row->weight < q->min_weight)
+		return false;
+	if ((q->since_ns && row->host_ns < q->since_ns) || (q->until_ns && row->host_ns >= q->until_ns) ||
+	    (q->after_id && row->id <= q->after_id) || (q->before_id && row->id >= q->before_id))
+		return false;
+	if (q->grep && !contains(row->subject, q->grep, strlen(q->grep)) &&
+	    !contains(row->data, q->grep, strlen(q->grep)))
+		return false;
+	return !q->match || words_fit(q->match, row);
+}
+
 /* ---- JSON ---- */
 
 static int names_to_bits(const json_t *list, const char *key, int (*find)(const char *), struct query *q,
@@ -341,7 +387,7 @@ static int names_to_bits(const json_t *list, const char *key, int (*find)(const 
 
 int query_from_json(const json_t *args, struct query *q, struct err *e)
 {
-	static const char *const keys[] = { "ws",	 "since_ns", "until_ns", "after",  "before", "kinds", "engines",
+	static const char *const keys[] = { "ws",	 "since_ns", "until_ns", "after_id", "before_id", "kinds", "engines",
 					    "verdicts", "min_weight", "grep",	 "match",  "all",    "newest_first",
 					    "limit",	NULL };
 	int64_t after, before, weight, limit;
@@ -351,7 +397,7 @@ int query_from_json(const json_t *args, struct query *q, struct err *e)
 		return err_set(e, "the query must be an object");
 	if (json_only_keys(args, keys, e) || json_opt_str(args, "ws", &q->ws, NULL, e) ||
 	    json_opt_int(args, "since_ns", &q->since_ns, 0, e) || json_opt_int(args, "until_ns", &q->until_ns, 0, e) ||
-	    json_opt_int(args, "after", &after, 0, e) || json_opt_int(args, "before", &before, 0, e) ||
+	    json_opt_int(args, "after_id", &after, 0, e) || json_opt_int(args, "before_id", &before, 0, e) ||
 	    json_opt_int(args, "min_weight", &weight, 0, e) || json_opt_str(args, "grep", &q->grep, NULL, e) ||
 	    json_opt_str(args, "match", &q->match, NULL, e) || json_opt_bool(args, "all", &q->all, false, e) ||
 	    json_opt_bool(args, "newest_first", &q->newest_first, false, e) ||
@@ -388,8 +434,8 @@ json_t *query_to_json(const struct query *q)
 	json_object_set_new(obj, "verdicts", verdicts);
 	json_object_set_new(obj, "since_ns", json_integer(q->since_ns));
 	json_object_set_new(obj, "until_ns", json_integer(q->until_ns));
-	json_object_set_new(obj, "after", json_integer((json_int_t)q->after_id));
-	json_object_set_new(obj, "before", json_integer((json_int_t)q->before_id));
+	json_object_set_new(obj, "after_id", json_integer((json_int_t)q->after_id));
+	json_object_set_new(obj, "before_id", json_integer((json_int_t)q->before_id));
 	json_object_set_new(obj, "min_weight", json_integer(q->min_weight));
 	json_object_set_new(obj, "all", json_boolean(q->all));
 	json_object_set_new(obj, "newest_first", json_boolean(q->newest_first));

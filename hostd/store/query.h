@@ -40,6 +40,9 @@ int query_row(struct query_db *db, uint64_t id, query_row_fn fn, void *u, struct
 /* The frame behind a row, with its chain of processes; NULL: there is none. */
 json_t *query_frame(struct query_db *db, const char *ws, const char *boot, uint32_t epoch, uint64_t seq);
 
+/* Would query_run() give this row? For --follow; words of @match count as substrings here. */
+bool query_fits(const struct query *q, const struct store_row *row);
+
 /* The arguments of `holdfast timeline` as JSON (the "timeline" request of the API), and back. Unknown keys are refused. */
 int query_from_json(const json_t *args, struct query *q, struct err *e);
 json_t *query_to_json(const struct query *q);
