@@ -51,7 +51,7 @@ static const struct sandbox_path plumbing[] = {
 	{ "/dev/ptmx", SANDBOX_WRITE, true, "terminals that programs open" },
 	{ "/dev/pts", SANDBOX_WRITE, true, "terminals" },
 	{ "/run/systemd/resolve", SANDBOX_READ_DATA, true, "the resolver replaces its file by rename" },
-	{ "/run/holdfast", SANDBOX_READ_DATA, true, "the proxy's certificates and the agents' sockets" },
+	{ "/run/holdfast", SANDBOX_READ_DATA, true, "the resolver's file, certificates, the agents' sockets" },
 };
 
 static bool covered(const struct guest_confine *c, const struct sandbox_path *p)
@@ -147,19 +147,25 @@ static int map_namespace(const struct guest_confine *c)
 	int proc_fd = c->guest->proc_fd, ready[2], fd = -1;
 	char byte, path[64];
 	pid_t pid;
+	ssize_t n;
 
 	if (pipe2(ready, O_CLOEXEC) < 0)
 		return -1;
 	pid = fork();
 	if (pid == 0) {
-		if (unshare(CLONE_NEWUSER) < 0 || write(ready[1], "", 1) != 1)
+		/* In the workspace's root, since a process in any other counts as chrooted and may not. */
+		if (fchdir(c->guest->root_fd) < 0 || chroot(".") < 0 || unshare(CLONE_NEWUSER) < 0 ||
+		    write(ready[1], "", 1) != 1)
 			_exit(1);
 		for (;;)
 			pause();
 	}
 	close(ready[1]);
 	snprintf(path, sizeof(path), "%d/ns/user", pid);
-	if (pid > 0 && read(ready[0], &byte, 1) == 1 &&
+	n = pid > 0 ? read(ready[0], &byte, 1) : -1;
+	if (n == 0)
+		errno = EPERM;
+	if (n == 1 &&
 	    write_map(proc_fd, pid, "uid_map", c->owner.uid, c->session.uid) == 0 &&
 	    write_map(proc_fd, pid, "gid_map", c->owner.gid, c->session.gid) == 0)
 		fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
