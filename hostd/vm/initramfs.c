@@ -105,8 +105,8 @@ static int early_modules(struct archive *a, const struct initramfs_parts *parts)
 				INITRAMFS_EARLY_MAX);
 			goto out;
 		}
-		snprintf(from, sizeof(from), "%s/%s", parts->early_dir, line);
-		snprintf(to, sizeof(to), "holdfast/early/%s", line);
+		snprintf(from, sizeof(from), "%s/%s.ko", parts->early_dir, line);
+		snprintf(to, sizeof(to), "holdfast/early/%s.ko", line);
 		if (file(a, to, 0400, from))
 			goto out;
 	}

@@ -165,6 +165,7 @@ int image_open(struct image *image, const struct paths *paths, const char *name,
 	       struct err *err)
 {
 	_cleanup_json_ json_t *json = NULL;
+	_cleanup_free_ char *real = NULL;
 	char link[PATHS_MAX + 300], path[PATHS_MAX + 32];
 	uint8_t digest[HASH_BYTES];
 	struct buf text;
@@ -174,8 +175,12 @@ int image_open(struct image *image, const struct paths *paths, const char *name,
 	if (strchr(name, '/') || name[0] == '.')
 		return err_set(err, "image \"%s\": must be current or a digest", name);
 	snprintf(link, sizeof(link), "%s/image/%s", paths->cache, name);
-	if (!realpath(link, image->dir))
+	real = realpath(link, NULL);
+	if (!real)
 		return err_set(err, "no guest image at %s: make it with `make image`", link);
+	if (strlen(real) >= sizeof(image->dir))
+		return err_set(err, "%s: path too long", real);
+	strcpy(image->dir, real);
 	snprintf(path, sizeof(path), "%s/image.json", image->dir);
 	buf_init(&text, IMAGE_JSON_MAX);
 	if (io_read_file(path, &text, err) || check_signature(paths, image->dir, &text, err))

@@ -75,18 +75,29 @@ static int program_folder(char out[PATHS_MAX], struct err *err)
 	return 0;
 }
 
-/* An installed tree has PREFIX/{bin,share/holdfast,lib/holdfast}; a built one build/{bin,modules} and share. */
+static void parent(char path[PATHS_MAX])
+{
+	char *slash = strrchr(path, '/');
+
+	if (slash && slash != path)
+		*slash = 0;
+}
+
+/* An installed tree has PREFIX/{bin,share/holdfast}; a built one build/{bin,modules} and share. */
 static int shipped(struct paths *p, struct err *err)
 {
 	char up[PATHS_MAX];
 
-	if (join(up, p->bin, "../share/holdfast", err))
+	snprintf(up, sizeof(up), "%s", p->bin);
+	parent(up);
+	if (join(p->share, up, "share/holdfast", err) || join(p->modules, p->share, "modules", err))
 		return -1;
-	if (!access(up, F_OK))
-		return join(p->share, p->bin, "../share/holdfast", err) ||
-		       join(p->modules, p->bin, "../lib/holdfast/modules", err) ? -1 : 0;
-	return join(p->share, p->bin, "../../share", err) ||
-	       join(p->modules, p->bin, "../modules", err) ? -1 : 0;
+	if (!access(p->share, F_OK))
+		return 0;
+	if (join(p->modules, up, "modules", err))
+		return -1;
+	parent(up);
+	return join(p->share, up, "share", err);
 }
 
 int paths_init(struct paths *p, struct err *err)
