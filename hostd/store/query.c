@@ -19,6 +19,7 @@
 
 struct query_db {
 	sqlite3 *sql;
+	int64_t version;
 };
 
 #define COLUMNS                                                                                                        \
@@ -290,6 +291,36 @@ int query_row(struct query_db *db, uint64_t id, query_row_fn fn, void *u, struct
 	rc = step_rows(db, st, fn, u, e);
 	sqlite3_finalize(st);
 	return rc;
+}
+
+static int64_t one_number(struct query_db *db, const char *text)
+{
+	sqlite3_stmt *st = NULL;
+	int64_t n = 0;
+
+	if (!sqlite3_prepare_v2(db->sql, text, -1, &st, NULL) && sqlite3_step(st) == SQLITE_ROW)
+		n = sqlite3_column_int64(st, 0);
+	sqlite3_finalize(st);
+	return n;
+}
+
+bool query_changed(struct query_db *db)
+{
+	int64_t version = one_number(db, "PRAGMA data_version");
+	bool changed = version != db->version;
+
+	db->version = version;
+	return changed;
+}
+
+uint64_t query_last_id(struct query_db *db)
+{
+	return (uint64_t)one_number(db, "SELECT max(id) FROM rows");
+}
+
+int query_ws_width(struct query_db *db)
+{
+	return (int)one_number(db, "SELECT max(length(name)) FROM names n WHERE EXISTS (SELECT 1 FROM rows WHERE ws = n.id)");
 }
 
 json_t *query_frame(struct query_db *db, const char *ws, const char *boot, uint32_t epoch, uint64_t seq)

@@ -40,6 +40,12 @@ int query_row(struct query_db *db, uint64_t id, query_row_fn fn, void *u, struct
 /* The frame behind a row, with its chain of processes; NULL: there is none. */
 json_t *query_frame(struct query_db *db, const char *ws, const char *boot, uint32_t epoch, uint64_t seq);
 
+/* Did another connection commit since the last call (or since the connection was opened)? */
+bool query_changed(struct query_db *db);
+uint64_t query_last_id(struct query_db *db);
+/* Length of the longest name of a workspace that has rows. */
+int query_ws_width(struct query_db *db);
+
 /* Would query_run() give this row? For --follow; words of @match count as substrings here. */
 bool query_fits(const struct query *q, const struct store_row *row);
 
