@@ -18,6 +18,7 @@
 
 #include "hostd/daemon/spawner.h"
 #include "hostd/daemon/workspace.h"
+#include "lib/catalog/catalog.h"
 #include "lib/cleanup.h"
 #include "lib/io.h"
 #include "lib/log.h"
@@ -52,13 +53,18 @@ static int lock_user(const struct paths *paths, struct err *err)
 
 static int confine(const struct hostd *hostd, struct err *err)
 {
+	struct catalog_config catalog = { 0 };
+	bool has_catalog = !catalog_config_default(&catalog, NULL);
 	const struct sandbox_path paths[] = {
 		{ .path = hostd->paths.data, .access = SANDBOX_WRITE, .reason = "workspaces and timeline" },
 		{ .path = hostd->paths.config, .access = SANDBOX_WRITE, .reason = "configuration and keys" },
 		{ .path = hostd->paths.run, .access = SANDBOX_WRITE, .reason = "sockets" },
 		{ .path = hostd->paths.cache, .access = SANDBOX_READ_DATA, .optional = true, .reason = "guest images" },
 		{ .path = hostd->paths.share, .access = SANDBOX_READ_DATA, .optional = true, .reason = "shipped files" },
-		{ .path = hostd->paths.modules, .access = SANDBOX_READ_DATA, .optional = true, .reason = "modules" },
+		{ .path = has_catalog ? catalog.dir : "/etc", .access = SANDBOX_READ_DATA, .optional = true,
+		  .reason = "Sentry modules" },
+		{ .path = has_catalog ? catalog.root : "/etc", .access = SANDBOX_READ_DATA, .optional = true,
+		  .reason = "their root of trust" },
 		{ .path = "/etc", .access = SANDBOX_READ_DATA, .reason = "resolvers, boundary, time zone" },
 		{ .path = "/usr/share/zoneinfo", .access = SANDBOX_READ_DATA, .optional = true, .reason = "time zone" },
 		{ .path = "/dev/urandom", .access = SANDBOX_READ_DATA, .optional = true, .reason = "random numbers" },

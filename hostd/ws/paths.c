@@ -83,19 +83,17 @@ static void parent(char path[PATHS_MAX])
 		*slash = 0;
 }
 
-/* An installed tree has PREFIX/{bin,share/holdfast}; a built one build/{bin,modules} and share. */
+/* PREFIX/share/holdfast beside an installed PREFIX/bin, share beside a built build/bin. */
 static int shipped(struct paths *p, struct err *err)
 {
 	char up[PATHS_MAX];
 
 	snprintf(up, sizeof(up), "%s", p->bin);
 	parent(up);
-	if (join(p->share, up, "share/holdfast", err) || join(p->modules, p->share, "modules", err))
+	if (join(p->share, up, "share/holdfast", err))
 		return -1;
 	if (!access(p->share, F_OK))
 		return 0;
-	if (join(p->modules, up, "modules", err))
-		return -1;
 	parent(up);
 	return join(p->share, up, "share", err);
 }

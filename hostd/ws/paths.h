@@ -15,7 +15,6 @@ struct paths {
 	char cache[PATHS_MAX];	    /* $HOLDFAST_CACHE, else $XDG_CACHE_HOME/holdfast */
 	char bin[PATHS_MAX];	    /* folder of this program */
 	char share[PATHS_MAX];	    /* shipped files: default.yaml, presets */
-	char modules[PATHS_MAX];    /* Sentry modules by kernel release, with their catalog */
 	char workspaces[PATHS_MAX]; /* data/workspaces */
 	char store[PATHS_MAX];	    /* data/store */
 	char api[PATHS_MAX];	    /* run/api.sock */

@@ -27,13 +27,14 @@ const struct sandbox_profile sandbox_profile_guest_strict = {
 	.filters = SANDBOX_FILTERS_GUEST,
 };
 
-/* The API listens on a unix socket and, for the web page, on loopback. */
+/* The API listens on a unix socket and, for the web page, on loopback. memfd: a module is verified and staged in
+ * sealed memory. */
 const struct sandbox_profile sandbox_profile_hostd = {
 	.name = "hostd",
 	.landlock = true,
 	.no_new_privs = true,
 	.filters = SANDBOX_FILTERS_ROLE,
-	.allowed_classes = CLASSES_DAEMON,
+	.allowed_classes = CLASSES_DAEMON | SANDBOX_CLASS_MEMFD,
 	.role_inet = true,
 };
 
