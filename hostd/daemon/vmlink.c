@@ -151,7 +151,7 @@ static int on_start_failed(void *user, struct msg *msg, struct err *err)
 		return -1;
 	snprintf(why, sizeof(why), "%s: %s%s%s%s", step, cause, *next ? " (" : "", next, *next ? ")" : "");
 	workspace_event(ws, EVENT_WS_START_FAILED, json_pack("{s:s,s:s}", "step", step, "cause", cause));
-	vmlink_over(ws, why);
+	snprintf(ws->off_reason, sizeof(ws->off_reason), "%s", why);
 	return 0;
 }
 
@@ -163,7 +163,8 @@ static int on_state(void *user, struct msg *msg, struct err *err)
 	if (json_get_str(msg->json, "state", &state, err) || json_opt_str(msg->json, "reason", &reason, "", err))
 		return -1;
 	if (!strcmp(state, "off")) {
-		vmlink_over(ws, reason);
+		/* The role leaves once this is read; its lock on the workspace goes with it, so Off waits for that. */
+		snprintf(ws->off_reason, sizeof(ws->off_reason), "%s", *reason ? reason : "off");
 	} else if (!strcmp(state, "paused")) {
 		set_state(ws, WS_PAUSED, reason);
 		workspace_event(ws, EVENT_WS_PAUSED, json_pack("{s:s}", "reason", reason));
@@ -184,6 +185,7 @@ void vmlink_over(struct workspace *ws, const char *reason)
 	bool ran = ws->running != NULL;
 
 	snprintf(why, sizeof(why), "%s", reason);
+	ws->off_reason[0] = 0;
 	vmlink_close(ws);
 	loop_timer_del(ws->ready_timer);
 	ws->ready_timer = NULL;
@@ -368,7 +370,9 @@ static void on_close(void *user, const char *why)
 	struct workspace *ws = user;
 	char reason[sizeof(ws->reason)];
 
-	if (!strcmp(why, "closed")) {
+	if (ws->off_reason[0]) {
+		snprintf(reason, sizeof(reason), "%s", ws->off_reason);
+	} else if (!strcmp(why, "closed")) {
 		snprintf(reason, sizeof(reason), "monitor died");
 	} else {
 		/* A role that breaks the protocol is taken for broken into. */

@@ -54,6 +54,7 @@ struct workspace {
 
 	enum ws_state state;
 	char reason[256];     /* of the last change of state */
+	char off_reason[256]; /* the role said that the run is over; it has yet to leave */
 	char boot_id[40];
 	uint32_t epoch;
 	json_t *running;      /* what STARTED or ATTACHED said */
