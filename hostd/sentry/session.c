@@ -41,6 +41,7 @@
 #define SESSION_GAP_MAX 65536
 #define SESSION_CHALLENGES 32
 #define SESSION_BEATS 128
+#define SESSION_MUTE_BEATS 3
 #define SESSION_REPORT_MS 1000	       /* one report of a reason in so long; the rest are counted */
 #define SESSION_RECORD_SKIP (1u << 20) /* host records that may have been sent after an export */
 #define SESSION_LABEL_STATE "holdfast-session-state"
@@ -103,6 +104,7 @@ struct session {
 	int phase;
 	uint64_t shutdown_ms; /* running time at which phase 2 was first seen */
 	bool disarmed, canary_dead;
+	unsigned mute_beats; /* in a row, with a hook that did not answer */
 	uint64_t beats[SESSION_BEATS]; /* running time of each, newest at (n_beats - 1) % SESSION_BEATS */
 	uint64_t n_beats;
 	uint64_t beat_window_ms; /* running time from which late beats are looked for; 0: not yet */
@@ -400,7 +402,7 @@ static void take_probes(struct session *s, const json_t *beat)
 	s->disarmed = disarmed;
 }
 
-/* A canary that the kernel does not offer is null or "absent"; only false is a dead one. */
+/* Only false is a dead one; a canary that this module does not have says nothing. */
 static void take_canary(struct session *s, const json_t *beat)
 {
 	json_t *canary = json_object_get(beat, "canary"), *value;
@@ -412,6 +414,21 @@ static void take_canary(struct session *s, const json_t *beat)
 	if (dead && !s->canary_dead)
 		tamper(s, SESSION_TAMPER_CANARY_DEAD, "the %s canary no longer fires", dead);
 	s->canary_dead = dead != NULL;
+}
+
+/* Real hooks that the thread exercises each second; one missed answer may be a crowded kretprobe. */
+static void take_selftest(struct session *s, const json_t *beat)
+{
+	json_t *selftest = json_object_get(beat, "selftest"), *value;
+	const char *name, *mute = NULL;
+
+	json_object_foreach(selftest, name, value)
+		if (json_is_false(value))
+			mute = name;
+	s->mute_beats = mute ? s->mute_beats + 1 : 0;
+	if (s->mute_beats == SESSION_MUTE_BEATS)
+		tamper(s, SESSION_TAMPER_PROBES_DISARMED, "the hook on %s has not answered for %u heartbeats",
+		       mute, SESSION_MUTE_BEATS);
 }
 
 static void take_phase(struct session *s, const json_t *beat)
@@ -432,6 +449,7 @@ static void take_heartbeat(struct session *s, const json_t *beat)
 		s->beat_window_ms = s->running_ms ? s->running_ms : 1;
 	take_probes(s, beat);
 	take_canary(s, beat);
+	take_selftest(s, beat);
 	take_phase(s, beat);
 	take_nonce(s, beat);
 	check_nonce(s);

@@ -45,6 +45,7 @@ struct fake {
 	int phase;
 	int armed, total;
 	const char *canary; /* JSON of the member, or NULL for a healthy one */
+	bool mute;	    /* a hook of the self-test does not answer */
 	struct fake_frame store[FAKE_STORE];
 	size_t have; /* of a host record */
 	uint8_t record[HF_SENTRY_RECORD_BYTES];
@@ -106,9 +107,10 @@ static inline void fake_beat(struct fake *f)
 
 	snprintf(members, sizeof(members),
 		 ",\"dropped\":0,\"probes\":{\"total\":%d,\"armed\":%d,\"missed\":0,\"ftrace\":1},"
-		 "\"canary\":%s,\"nonce\":\"%s\",\"phase\":%d",
+		 "\"canary\":%s,\"selftest\":{\"udp_sendmsg\":%s,\"commit_creds\":true},\"nonce\":\"%s\",\"phase\":%d",
 		 f->total, f->armed,
-		 f->canary ? f->canary : "{\"ftrace\":true,\"kretprobe\":true,\"int3\":true,\"permanent\":true}", f->nonce,
+		 f->canary ? f->canary : "{\"ftrace\":true,\"kretprobe\":true,\"int3\":true,\"permanent\":true}",
+		 f->mute ? "false" : "true", f->nonce,
 		 f->phase);
 	fake_build(f, HF_SENTRY_TYPE_HEARTBEAT, members);
 }

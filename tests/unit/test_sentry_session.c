@@ -835,6 +835,22 @@ static void probes_disarmed(void **state)
 	rig_free(r);
 }
 
+static void probes_that_do_not_answer(void **state)
+{
+	struct rig *r = living();
+
+	(void)state;
+	r->f.mute = true;
+	live(r, 2); /* once or twice may be a crowd */
+	r->f.mute = false;
+	live(r, 1);
+	assert_int_equal(all_tampers(r), 0);
+	r->f.mute = true;
+	live(r, 10);
+	assert_only(r, SESSION_TAMPER_PROBES_DISARMED);
+	rig_free(r);
+}
+
 static void canary_dead(void **state)
 {
 	static const char *const dead[] = {
@@ -1161,6 +1177,7 @@ int main(void)
 		cmocka_unit_test(silence_of_a_closed_connection),
 		cmocka_unit_test(late_beats),
 		cmocka_unit_test(probes_disarmed),
+		cmocka_unit_test(probes_that_do_not_answer),
 		cmocka_unit_test(canary_dead),
 		cmocka_unit_test(nonce_unanswered),
 		cmocka_unit_test(digest_mismatch),
