@@ -23,7 +23,8 @@ FUZZERS := $(patsubst tests/fuzz/%.c,$(B)/fuzzer/%,$(wildcard tests/fuzz/fuzz_*.
 BENCHES := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/bench_*.c))
 
 # ---- flags ---------------------------------------------------------------------------------
-PKGS := jansson libsodium sqlite3 libfyaml slirp libcares openssl libnghttp2 libseccomp zlib libzstd libarchive
+PKGS := jansson libsodium sqlite3 libfyaml slirp libcares openssl libnghttp2 libseccomp zlib libzstd libarchive \
+	libcurl libsystemd
 PKG_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 PKG_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lz3 -lm -lpthread
 STATIC_LIBS := -ljansson -lsodium -lseccomp -lutil -lm -lpthread
