@@ -189,7 +189,7 @@ static int open_roots(const char *keys, struct err *err)
 int roots_newest(const char *keys, struct catalog_root *out, struct err *err)
 {
 	_cleanup_close_ int dirfd = open_roots(keys, err);
-	bool changed[CATALOG_ROLES];
+	bool changed[CATALOG_ROLES] = {false};
 	struct buf text;
 	int rc = -1;
 

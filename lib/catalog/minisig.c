@@ -9,17 +9,20 @@
 #define UNTRUSTED "untrusted comment: "
 #define TRUSTED "trusted comment: "
 
-enum { ALGORITHM_BYTES = 2, PREHASH_BYTES = 64 };
+enum { ALGORITHM_BYTES = 2, PREHASH_BYTES = 64, BASE64_MAX = 128 };
 
+/* libsodium 1.0.18 takes some bytes above 127 for digits, so the text must also come out again. */
 static int from_base64(uint8_t *out, size_t want, const char *text, size_t n)
 {
+	char again[BASE64_MAX];
 	size_t got;
-	const char *end;
 
-	if (sodium_base642bin(out, want, text, n, NULL, &got, &end, sodium_base64_VARIANT_ORIGINAL) ||
-	    got != want || end != text + n)
+	if (n >= sizeof(again) || sodium_base64_encoded_len(want, sodium_base64_VARIANT_ORIGINAL) != n + 1 ||
+	    sodium_base642bin(out, want, text, n, NULL, &got, NULL, sodium_base64_VARIANT_ORIGINAL) ||
+	    got != want)
 		return -1;
-	return 0;
+	sodium_bin2base64(again, sizeof(again), out, want, sodium_base64_VARIANT_ORIGINAL);
+	return memcmp(again, text, n) ? -1 : 0;
 }
 
 int minisig_key_parse(struct minisig_key *key, const char *text, struct err *err)
