@@ -54,7 +54,7 @@ struct world {
 	struct loop *loop;
 	struct switch_ctx *sw;
 	struct world_shared *shared;
-	int host_ns, guest_ns, tap;
+	int host_ns, guest_ns, tap, link;
 	pid_t relay, fixture;
 	char dir[64];
 	unsigned mtu;
@@ -402,7 +402,8 @@ static bool world_enter(struct world *w)
 	return true;
 }
 
-static void world_start(struct world *w, unsigned mtu)
+/* The switch and its servers; returns the other end of its link. */
+static int world_switch(struct world *w, unsigned mtu)
 {
 	struct switch_config cfg = {
 		.guest_mac = { 2, 0, 0, 0, 0, 2 },
@@ -427,33 +428,45 @@ static void world_start(struct world *w, unsigned mtu)
 		fprintf(stderr, "switch_new: %s\n", err.text);
 		exit(1);
 	}
-	if (unshare(CLONE_NEWNET))
-		world_die("guest namespace");
-	w->guest_ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	w->tap = world_open_tap(mtu);
-	if (setns(w->host_ns, CLONE_NEWNET) || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv))
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) || switch_attach(w->sw, sv[0], &err))
 		world_die("link");
-	w->relay = fork();
-	if (w->relay == 0) {
-		close(sv[0]);
-		world_relay(w->tap, sv[1]);
-	}
-	close(sv[1]);
-	if (switch_attach(w->sw, sv[0], &err))
-		world_die("attach");
 	memset(w->last, 0, sizeof(w->last));
 	memset(w->events, 0, sizeof(w->events));
 	w->deny_all = false;
 	w->shared->rebound = 0;
+	w->link = sv[0];
+	return sv[1];
 }
 
-static void world_stop(struct world *w)
+/* The same with a guest that is a namespace behind a tap. */
+static inline void world_start(struct world *w, unsigned mtu)
+{
+	int link = world_switch(w, mtu);
+
+	if (unshare(CLONE_NEWNET))
+		world_die("guest namespace");
+	w->guest_ns = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	w->tap = world_open_tap(mtu);
+	if (setns(w->host_ns, CLONE_NEWNET))
+		world_die("setns");
+	w->relay = fork();
+	if (w->relay == 0) {
+		close(w->link); /* our copy of the other end */
+		world_relay(w->tap, link);
+	}
+	close(link);
+}
+
+static inline void world_stop(struct world *w)
 {
 	switch_free(w->sw);
 	loop_free(w->loop);
-	waitpid(w->relay, NULL, 0);
-	close(w->tap);
-	close(w->guest_ns);
+	if (w->relay) {
+		waitpid(w->relay, NULL, 0);
+		close(w->tap);
+		close(w->guest_ns);
+	}
+	w->relay = 0;
 	rmdir(w->dir);
 }
 
@@ -464,22 +477,12 @@ static void world_scenario_over(void *u, int fd, uint32_t events)
 	loop_stop(((struct world *)u)->loop, 0);
 }
 
-/* Runs the scenario as a process of the guest while the switch works. Its return value. */
-static int world_run(struct world *w, int (*scenario)(struct world *w))
+/* Works until the process is over. Its exit status. */
+static int world_loop(struct world *w, pid_t pid)
 {
-	struct loop_fd *watch;
-	pid_t pid = fork();
-	int pidfd, status;
+	int pidfd = (int)syscall(SYS_pidfd_open, pid, 0), status;
+	struct loop_fd *watch = loop_fd_add(w->loop, pidfd, EPOLLIN, world_scenario_over, w, NULL);
 
-	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		alarm(60);
-		if (setns(w->guest_ns, CLONE_NEWNET))
-			_exit(100);
-		_exit(scenario(w));
-	}
-	pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
-	watch = loop_fd_add(w->loop, pidfd, EPOLLIN, world_scenario_over, w, NULL);
 	if (w->before_loop)
 		w->before_loop(w);
 	loop_run(w->loop, NULL);
@@ -491,9 +494,53 @@ static int world_run(struct world *w, int (*scenario)(struct world *w))
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 200;
 }
 
+/* Runs the scenario as a process of the guest while the switch works. Its return value. */
+static inline int world_run(struct world *w, int (*scenario)(struct world *w))
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(60);
+		if (setns(w->guest_ns, CLONE_NEWNET))
+			_exit(100);
+		_exit(scenario(w));
+	}
+	return world_loop(w, pid);
+}
+
+/* Runs QEMU with this kernel and initramfs; netdev is an option of it, or NULL for the
+ * switch of w. The console is our standard output. */
+static inline int world_qemu(struct world *w, const char *kernel, const char *initrd,
+			     const char *netdev, const char *cmdline, int link)
+{
+	char stream[64], append[256];
+	pid_t pid;
+
+	snprintf(stream, sizeof(stream), "stream,id=n,server=off,addr.type=fd,addr.str=%d", link);
+	snprintf(append, sizeof(append),
+		 "console=ttyS0 quiet panic=-1 mitigations=off random.trust_cpu=on net.ifnames=0 %s",
+		 cmdline);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (link >= 0)
+			fcntl(link, F_SETFD, 0);
+		execlp("qemu-system-x86_64", "qemu-system-x86_64", "-accel", "tcg", "-cpu",
+		       "max,-cx16", "-m", "512", "-smp", "1", "-nodefaults", "-display", "none",
+		       "-no-reboot", "-serial", "stdio", "-kernel", kernel, "-initrd", initrd,
+		       "-append", append, "-netdev", netdev ? netdev : stream, "-device",
+		       "virtio-net-pci,netdev=n,mac=02:00:00:00:00:02,romfile=", (char *)NULL);
+		_exit(127);
+	}
+	if (link >= 0)
+		close(link);
+	return world_loop(w, pid);
+}
+
 /* ---- for scenarios (in the guest) ---- */
 
-static int guest_connect(const char *ip, unsigned port)
+static inline int guest_connect(const char *ip, unsigned port)
 {
 	struct sockaddr_in a = world_addr(ip, port);
 	struct timeval tv = { 20, 0 };
@@ -511,7 +558,7 @@ static int guest_connect(const char *ip, unsigned port)
 }
 
 /* Asks the gateway; fills addrs. The response code, or -1 without an answer. */
-static int guest_resolve(const char *name, uint16_t qtype, struct in_addr addrs[8], size_t *n,
+static inline int guest_resolve(const char *name, uint16_t qtype, struct in_addr addrs[8], size_t *n,
 			 uint32_t *ttl)
 {
 	struct sockaddr_in a = world_addr(WORLD_GATEWAY, 53);

@@ -725,7 +725,39 @@ static void test_confined(void **state)
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-int main(void)
+/* `test_switch_guest qemu KERNEL INITRD`: the same switch with a guest of QEMU, whose init
+ * (tests/vm/guest/netinit.c) does the checks; what only the host sees is checked here. */
+static int with_qemu(const char *kernel, const char *initrd)
+{
+	static const enum switch_drop forged[] = { DROP_SOURCE_MAC, DROP_VLAN, DROP_IPV6, DROP_IP_OPTIONS };
+	struct switch_stats s;
+	bool good, all = true;
+	unsigned n = 0;
+	int link = world_switch(&world, 0);
+
+	world.shared->dns_queries = 0;
+	if (world_qemu(&world, kernel, initrd, NULL, "", link))
+		all = false;
+	switch_stats_get(world.sw, &s);
+	for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
+		good = s.drops[forged[i]] > 0;
+		all &= good;
+		printf("%sok %u - host: a forged frame was dropped as %s\n", good ? "" : "not ", ++n,
+		       switch_drop_name(forged[i]));
+	}
+	good = world.shared->dns_queries == 1;
+	all &= good;
+	printf("%sok %u - host: one name was asked upstream, the refused one was not\n",
+	       good ? "" : "not ", ++n);
+	printf("# frames in %llu out %llu, flows allowed %llu denied %llu ended %llu open %zu\n",
+	       (unsigned long long)s.frames_in, (unsigned long long)s.frames_out,
+	       (unsigned long long)s.flows_allowed, (unsigned long long)s.flows_denied,
+	       (unsigned long long)s.flows_ended, s.flows_open);
+	world_stop(&world);
+	return all ? 0 : 1;
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		T(test_tcp_allowed),
@@ -754,5 +786,7 @@ int main(void)
 		printf("1..1\nok 1 - switch with a guest # SKIP no user namespaces here\n");
 		return 0;
 	}
+	if (argc == 4 && !strcmp(argv[1], "qemu"))
+		return with_qemu(argv[2], argv[3]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
