@@ -5,6 +5,7 @@
 
 #include <holdfast/role.h>
 
+#include "hostd/alert/alert.h"
 #include "hostd/daemon/daemon.h"
 #include "hostd/proxy/proxy_role.h"
 #include "hostd/vm/vm_role.h"
@@ -17,6 +18,8 @@ int main(int argc, char **argv)
 		return vm_role_main(ROLE_FD_HOSTD);
 	if (argc == 2 && !strcmp(argv[1], "proxy"))
 		return proxy_role_main(ROLE_FD_HOSTD);
+	if (argc == 2 && !strcmp(argv[1], "alert"))
+		return alert_role_main(ROLE_FD_HOSTD);
 	fputs("hostd: takes no arguments; the CLI starts it on demand (man hostd)\n", stderr);
 	return 2;
 }

@@ -16,8 +16,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hostd/daemon/alerts.h"
 #include "hostd/daemon/spawner.h"
 #include "hostd/daemon/workspace.h"
+#include "hostd/store/verify.h"
 #include "lib/catalog/catalog.h"
 #include "lib/cleanup.h"
 #include "lib/io.h"
@@ -33,7 +35,7 @@
  *  3. serving: store, workspaces, running VMs taken over, then the API's socket, so that whoever can
  *     connect finds everything in place.
  */
-enum { TICK_MS = 50, SYNC_AT_END_MS = 5000 };
+enum { TICK_MS = 50, PRUNE_MS = 24 * 3600 * 1000, SYNC_AT_END_MS = 5000 };
 
 static int lock_user(const struct paths *paths, struct err *err)
 {
@@ -121,6 +123,18 @@ static void store_event(void *user, int fd, uint32_t events)
 	store_dispatch(((struct hostd *)user)->store);
 }
 
+/* What this user's own `timeline verify` trusts: the key that hostd made itself. */
+static void pin_key(const struct hostd *hostd)
+{
+	char key[PATHS_MAX + 32], pins[PATHS_MAX + 32], fingerprint[STORE_FINGERPRINT_SIZE];
+	struct err err;
+
+	snprintf(key, sizeof(key), "%s.key", hostd->db_path);
+	snprintf(pins, sizeof(pins), "%s/timeline.pins", hostd->paths.config);
+	if (store_key_fingerprint(key, fingerprint, &err) || verify_pins_save(pins, fingerprint, &err))
+		log_warn("the timeline's key was not pinned: %s", err.text);
+}
+
 static int open_store(struct hostd *hostd, struct err *err)
 {
 	static const struct store_ops ops = {
@@ -131,6 +145,7 @@ static int open_store(struct hostd *hostd, struct err *err)
 	snprintf(hostd->db_path, sizeof(hostd->db_path), "%s/timeline.db", hostd->paths.store);
 	if (store_open(&config, &ops, hostd, &hostd->store, err))
 		return -1;
+	pin_key(hostd);
 	return loop_fd_add(hostd->loop, store_fd(hostd->store), EPOLLIN, store_event, hostd, err) ? 0 : -1;
 }
 
@@ -154,6 +169,12 @@ static void tick(void *user)
 
 	for (struct workspace *ws = hostd->workspaces; ws; ws = ws->next)
 		workspace_tick(ws);
+	alerts_tick(hostd->alerts);
+}
+
+static void prune(void *user)
+{
+	store_prune(((struct hostd *)user)->store, 0, 0, NULL);
 }
 
 static void on_signal(void *user, int fd, uint32_t events)
@@ -189,12 +210,18 @@ static int watch_signals(struct hostd *hostd, struct err *err)
 static int serve(struct hostd *hostd, struct err *err)
 {
 	ws_sweep(&hostd->paths);
-	if (open_store(hostd, err) || workspaces_load(hostd, err))
+	if (open_store(hostd, err))
+		return -1;
+	hostd->alerts = alerts_new(hostd);
+	if (!hostd->alerts)
+		return err_set(err, "out of memory");
+	if (workspaces_load(hostd, err))
 		return -1;
 	daemon_note(hostd, NULL, EVENT_HOSTD_STARTED, json_pack("{s:i}", "pid", (int)getpid()));
 	for (struct workspace *ws = hostd->workspaces; ws; ws = ws->next)
 		vmlink_reattach(ws);
-	if (!loop_timer_add(hostd->loop, TICK_MS, TICK_MS, tick, hostd))
+	if (!loop_timer_add(hostd->loop, TICK_MS, TICK_MS, tick, hostd) ||
+	    !loop_timer_add(hostd->loop, PRUNE_MS, PRUNE_MS, prune, hostd))
 		return err_set(err, "out of memory");
 	hostd->api = api_server_new(hostd->loop, hostd->paths.api, daemon_methods, hostd, err);
 	if (!hostd->api)
@@ -211,6 +238,7 @@ static void finish(struct hostd *hostd)
 		store_sync(hostd->store, SYNC_AT_END_MS, NULL);
 	}
 	workspaces_free(hostd);
+	alerts_free(hostd->alerts);
 	if (hostd->store)
 		store_close(hostd->store);
 	loop_free(hostd->loop);

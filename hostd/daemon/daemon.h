@@ -8,6 +8,7 @@
 #include "hostd/ws/paths.h"
 #include "lib/loop.h"
 
+struct alerts;
 struct workspace;
 struct follow;
 
@@ -16,6 +17,7 @@ struct hostd {
 	struct paths paths;
 	struct store *store;
 	struct api_server *api;
+	struct alerts *alerts;
 	struct workspace *workspaces; /* sorted by name */
 	struct follow *follows;	      /* open `timeline --follow` calls */
 	int spawner;

@@ -8,6 +8,7 @@
 
 #include <holdfast/role.h>
 
+#include "hostd/daemon/alerts.h"
 #include "hostd/ws/settings.h"
 #include "lib/json.h"
 #include "lib/log.h"
@@ -125,6 +126,9 @@ void hold_trip(void *user, const struct ingest_alert *alert)
 	log_warn("%s: %s", ws->name, reason);
 	quarantine_set_mode(ws->quarantine, mode_of(ws));
 	quarantine_trip(ws->quarantine, now_ns, decided_ns, reason, false);
+	if (mode_of(ws) != QUARANTINE_OFF)
+		alerts_send(ws->hostd->alerts, alert,
+			    quarantine_state(ws->quarantine) == QUARANTINE_FREE ? "running" : "quarantined");
 }
 
 void hold_again(struct workspace *ws)

@@ -10,6 +10,7 @@
 #include <holdfast/exec.h>
 #include <holdfast/role.h>
 
+#include "hostd/daemon/alerts.h"
 #include "hostd/daemon/workspace.h"
 #include "hostd/store/query.h"
 #include "hostd/ws/image.h"
@@ -530,7 +531,13 @@ static void timeline_follow(void *user, struct api_call *call, const json_t *par
 	follow_add(user, call, params);
 }
 
+static void alerts_test_method(void *user, struct api_call *call, const json_t *params)
+{
+	alerts_test(((struct hostd *)user)->alerts, call, author(params));
+}
+
 static const char *const no_params[] = { NULL };
+static const char *const author_only[] = { "author", NULL };
 static const char *const name_only[] = { "name", "author", NULL };
 static const char *const create_params[] = { "name", "settings", "policy", "unfiltered", "author", NULL };
 static const char *const set_params[] = { "name", "settings", "author", NULL };
@@ -555,6 +562,7 @@ const struct api_method daemon_methods[] = {
 	{ "ws.release", name_only, ws_release },
 	{ "exec.open", exec_params, exec_open },
 	{ "policy.get", name_only, policy_get_method },
+	{ "alerts.test", author_only, alerts_test_method },
 	{ "timeline", query_params, timeline },
 	{ "timeline.follow", query_params, timeline_follow },
 	{ NULL, NULL, NULL },

@@ -23,6 +23,8 @@ static const char *role_word(uint8_t role)
 		return "vm";
 	case SPAWNER_PROXY:
 		return "proxy";
+	case SPAWNER_ALERT:
+		return "alert";
 	default:
 		return NULL;
 	}

@@ -5,7 +5,7 @@
 
 #include "lib/err.h"
 
-enum spawner_role { SPAWNER_VM = 1, SPAWNER_PROXY = 2 };
+enum spawner_role { SPAWNER_VM = 1, SPAWNER_PROXY = 2, SPAWNER_ALERT = 3 };
 
 /*
  * Forks the spawner; before threads, before the loop, before confinement. Returns hostd's end of its

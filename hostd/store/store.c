@@ -80,7 +80,8 @@ struct store {
 	struct unit *current;
 	char *broken; /* why the current entry can't be taken */
 	struct wsinfo *workspaces;
-	int64_t clock_offset_ns;
+	int64_t clock_offset_ns, outage_since_ns;
+	char outage_why[256];
 
 	/* the writer's own */
 	struct db *db;
@@ -982,6 +983,33 @@ static void watch_clock(struct store *s)
 		s->prune_held = true;
 }
 
+/* How long nothing could be written is said as soon as something can. */
+static void note_outage(struct store *s, enum store_health health, const char *why)
+{
+	json_t *data;
+	char *text;
+
+	if (health != STORE_HEALTHY) {
+		if (!s->outage_since_ns)
+			s->outage_since_ns = s->cfg.mono_ns();
+		snprintf(s->outage_why, sizeof(s->outage_why), "%s", why);
+		return;
+	}
+	if (!s->outage_since_ns)
+		return;
+	data = json_pack("{s:I,s:s}", "seconds", (json_int_t)((s->cfg.mono_ns() - s->outage_since_ns) / 1000000000), "text",
+			 s->outage_why);
+	text = data ? json_text(data) : NULL;
+	if (text) {
+		struct store_row row = { .kind = EVENT_STORE_UNAVAILABLE, .verdict = VERDICT_WARNING, .data = text };
+
+		store_append_row(s, &row, NULL);
+	}
+	json_decref(data);
+	free(text);
+	s->outage_since_ns = 0;
+}
+
 static void note_durable(struct store *s, const struct unit *u)
 {
 	struct wsinfo *w = ws_find(s, u->ws);
@@ -1067,8 +1095,11 @@ void store_dispatch(struct store *s)
 	s->health_news = false;
 	pthread_mutex_unlock(&s->lock);
 
-	if (news && s->ops.health)
-		s->ops.health(s->user, health, why);
+	if (news) {
+		note_outage(s, health, why);
+		if (s->ops.health)
+			s->ops.health(s->user, health, why);
+	}
 	for (const struct unit *u = units; u; u = u->next)
 		note_durable(s, u);
 	tell_durable(s);
