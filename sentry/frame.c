@@ -51,6 +51,7 @@ static const char *const tally_names[] = { SENTRY_TALLIES(X) };
 static const char *const denied_ops[] = { SENTRY_DENIED_OPS(X) };
 static const char *const cred_ops[] = { SENTRY_CRED_OPS(X) };
 static const char *const ptrace_ops[] = { SENTRY_PTRACE_OPS(X) };
+static const char *const module_ops[] = { SENTRY_MODULE_OPS(X) };
 static const char *const kexec_ops[] = { SENTRY_KEXEC_OPS(X) };
 static const char *const mount_ops[] = { SENTRY_MOUNT_OPS(X) };
 static const char *const unshare_ops[] = { SENTRY_UNSHARE_OPS(X) };
@@ -200,6 +201,7 @@ static void module_members(struct sentry_json *j, const struct sentry_record *r)
 	sentry_json_s64(j, "result", r->detail.module.result);
 	sentry_json_u64(j, "flags", r->detail.module.flags);
 	if (r->kind == HF_SENTRY_KIND_MODULE_LOAD) {
+		sentry_json_word(j, "op", module_ops[r->op]);
 		sentry_json_bool(j, "signed", r->detail.module.is_signed);
 		sentry_json_hex64(j, "taints", r->detail.module.taints);
 	}
@@ -351,7 +353,6 @@ static void kind_members(struct sentry_json *j, const struct sentry_record *r, e
 	case HF_SENTRY_KIND_SECCOMP_LOG:
 		sentry_json_s64(j, "result", r->detail.result.result);
 		text_member(j, "names", r, SENTRY_TEXT_PATH);
-		text_member(j, "old_names", r, SENTRY_TEXT_SECOND);
 		break;
 	case HF_SENTRY_KIND_SANDBOX_DENIED:
 		denied_members(j, r);

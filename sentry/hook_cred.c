@@ -92,8 +92,6 @@ static int on_commit_creds(struct kprobe *kp, struct pt_regs *regs)
 	r->detail.cred.new = to;
 	r->detail.cred.syscall = current->flags & PF_KTHREAD ? -1 : syscall_get_nr(current, task_pt_regs(current));
 	r->op = via(r->detail.cred.syscall);
-	if (!(current->flags & PF_KTHREAD) && in_compat_syscall())
-		r->flags |= SENTRY_COMPAT;
 	sentry_record_add_exe(r);
 	sentry_gate_offer(r, false);
 	sentry_record_end(r);

@@ -10,6 +10,7 @@
 #include <linux/kexec.h>
 #include <linux/module.h>
 #include <linux/ptrace.h>
+#include <linux/uaccess.h>
 
 #include "gate.h"
 #include "ops.h"
@@ -109,7 +110,7 @@ static int on_call_compat(struct kretprobe_instance *ri, struct pt_regs *regs)
 	return 0;
 }
 
-static int module_refused(struct kretprobe_instance *ri, struct pt_regs *regs)
+static int module_refused(enum sentry_module_op op, struct pt_regs *regs)
 {
 	int result = (int)regs_return_value(regs);
 	struct sentry_record *r;
@@ -123,8 +124,19 @@ static int module_refused(struct kretprobe_instance *ri, struct pt_regs *regs)
 	r = begin_with_exe(HF_SENTRY_KIND_MODULE_LOAD);
 	if (!r)
 		return 0;
+	r->op = op;
 	r->detail.module.result = result;
 	return finish(r);
+}
+
+static int init_module_done(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	return module_refused(SENTRY_MODULE_INIT, regs);
+}
+
+static int finit_module_done(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	return module_refused(SENTRY_MODULE_FINIT, regs);
 }
 
 static void delete_name(struct call *call)
@@ -200,6 +212,7 @@ static int kexec_done(enum sentry_kexec_op op, struct kretprobe_instance *ri, st
 		return 0;
 	r->op = op;
 	r->detail.result.result = (int)regs_return_value(regs);
+	r->detail.result.flags = SENTRY_DATA(ri, struct call)->arg[1];
 	return finish(r);
 }
 
@@ -257,15 +270,37 @@ static int on_audit_seccomp(struct kprobe *kp, struct pt_regs *regs)
 	return 0;
 }
 
-static int on_actions_logged(struct kprobe *kp, struct pt_regs *regs)
+/*
+ * The setting kernel.seccomp.actions_logged decides which refusals reach audit_seccomp(). Its handler is probed, since
+ * audit_seccomp_actions_logged() is called only while auditing is on. (table, write, buffer, length, position); the
+ * buffer is kernel memory.
+ */
+struct logged_call {
+	char names[128];
+};
+
+static int on_actions_logged(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	struct logged_call *call = SENTRY_DATA(ri, struct logged_call);
+	const size_t *len = (const size_t *)sentry_arg(regs, 3);
+
+	if (!(int)sentry_arg(regs, 1))
+		return 1;
+	memset(call, 0, sizeof(*call));
+	if (copy_from_kernel_nofault(call->names, (const void *)sentry_arg(regs, 2), min(*len, sizeof(call->names) - 1)))
+		call->names[0] = 0;
+	call->names[strcspn(call->names, "\n")] = 0;
+	return 0;
+}
+
+static int actions_logged_done(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_SECCOMP_LOG);
 
 	if (!r)
 		return 0;
-	sentry_record_add_string(r, SENTRY_TEXT_PATH, (const char *)sentry_arg(regs, 0));
-	sentry_record_add_string(r, SENTRY_TEXT_SECOND, (const char *)sentry_arg(regs, 1));
-	r->detail.result.result = (int)sentry_arg(regs, 2);
+	sentry_record_add_string(r, SENTRY_TEXT_PATH, SENTRY_DATA(ri, struct logged_call)->names);
+	r->detail.result.result = (int)regs_return_value(regs);
 	return finish(r);
 }
 
@@ -275,10 +310,10 @@ static struct sentry_probe probes[] = {
 	SENTRY_ENTRY("security_ptrace_access_check", on_ptrace_access_check),
 	SENTRY_ENTRY("security_ptrace_traceme", on_ptrace_traceme),
 	SENTRY_ENTRY("do_init_module", on_do_init_module),
-	SYSCALL("__x64_sys_init_module", on_call, module_refused),
-	SYSCALL("__ia32_sys_init_module", on_call_compat, module_refused),
-	SYSCALL("__x64_sys_finit_module", on_call, module_refused),
-	SYSCALL("__ia32_sys_finit_module", on_call_compat, module_refused),
+	SYSCALL("__x64_sys_init_module", on_call, init_module_done),
+	SYSCALL("__ia32_sys_init_module", on_call_compat, init_module_done),
+	SYSCALL("__x64_sys_finit_module", on_call, finit_module_done),
+	SYSCALL("__ia32_sys_finit_module", on_call_compat, finit_module_done),
 	SYSCALL("__x64_sys_delete_module", on_delete_module, module_deleted),
 	SYSCALL("__ia32_sys_delete_module", on_delete_module_compat, module_deleted),
 	SENTRY_ENTRY("security_bpf", on_bpf),
@@ -288,6 +323,6 @@ static struct sentry_probe probes[] = {
 	SYSCALL("__ia32_sys_kexec_file_load", on_call_compat, kexec_file_load_done),
 	SENTRY_RETURN("lockdown_write", on_lockdown_write, lockdown_written, sizeof(struct call), INSTANCES),
 	SENTRY_ENTRY("audit_seccomp", on_audit_seccomp),
-	SENTRY_ENTRY("audit_seccomp_actions_logged", on_actions_logged),
+	SENTRY_RETURN("seccomp_actions_logged_handler", on_actions_logged, actions_logged_done, sizeof(struct logged_call), INSTANCES),
 };
 const struct sentry_probe_table sentry_hook_kernel = { probes, ARRAY_SIZE(probes) };

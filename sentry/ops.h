@@ -22,6 +22,8 @@
 
 #define SENTRY_PTRACE_OPS(X) X(ATTACH, "attach") X(TRACEME, "traceme")
 
+#define SENTRY_MODULE_OPS(X) X(LOADED, "loaded") X(INIT, "init_module") X(FINIT, "finit_module")
+
 #define SENTRY_KEXEC_OPS(X) X(LOAD, "kexec_load") X(FILE_LOAD, "kexec_file_load")
 
 #define SENTRY_MOUNT_OPS(X) X(MOUNT, "mount") X(MOVE, "move_mount")
@@ -47,6 +49,9 @@ enum sentry_cred_op { SENTRY_CRED_OPS(X) };
 #undef X
 #define X(constant, name) SENTRY_PTRACE_##constant,
 enum sentry_ptrace_op { SENTRY_PTRACE_OPS(X) };
+#undef X
+#define X(constant, name) SENTRY_MODULE_##constant,
+enum sentry_module_op { SENTRY_MODULE_OPS(X) };
 #undef X
 #define X(constant, name) SENTRY_KEXEC_##constant,
 enum sentry_kexec_op { SENTRY_KEXEC_OPS(X) };

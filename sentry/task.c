@@ -6,6 +6,7 @@
  * allocates: rendered later, a rename could make one program look like another. d_path() renders from the
  * task's own root, so a record says when that root or the mount namespace is not the initial one.
  */
+#include <linux/compat.h>
 #include <linux/cred.h>
 #include <linux/dcache.h>
 #include <linux/fs_struct.h>
@@ -121,10 +122,14 @@ struct sentry_record *sentry_record_begin(enum hf_sentry_kind kind)
 	if (sentry_task_is_sandboxed(current))
 		r->flags |= SENTRY_SANDBOXED;
 	rcu_read_unlock();
-	if (current->flags & PF_KTHREAD)
+	if (current->flags & PF_KTHREAD) {
 		r->flags |= SENTRY_KERNEL;
-	else if (root_is_foreign())
+		return r;
+	}
+	if (root_is_foreign())
 		r->flags |= SENTRY_FOREIGN_ROOT;
+	if (in_compat_syscall())
+		r->flags |= SENTRY_COMPAT;
 	return r;
 }
 

@@ -6,7 +6,7 @@
  *
  * Whole frames go to FRAMES_TTY as they came, length first; whoever reads them checks the MACs. The control FIFO
  * takes one command a line:
- *   acks on|off          acknowledge what has come, or keep silent
+ *   acks on|off          acknowledge what has come, or keep silent (and forget it with the connection)
  *   close                close the connection now
  *   close-after N        close the next connection once N bytes of it have come
  *   close-before-welcome N   close the next N connections when their hello is complete
@@ -32,7 +32,7 @@
 #include <holdfast/sentry.h>
 
 static unsigned char host_key[32];
-static unsigned long long host_seq, durable;
+static unsigned long long host_seq, received, durable;
 static int listener = -1, connection = -1, frames, control;
 static bool acks = true, in_order;
 static long close_after = -1, refuse_welcomes, stall_until;
@@ -96,8 +96,10 @@ static void hang_up(void)
 
 static void acknowledge(void)
 {
-	unsigned long long value = htobe64(durable);
+	unsigned long long value;
 
+	durable = received;
+	value = htobe64(durable);
 	say(HF_SENTRY_ACK, &value, sizeof(value), false);
 }
 
@@ -143,9 +145,10 @@ static void on_frame(const unsigned char *frame, size_t len)
 			return;
 		}
 		in_order = true;
+		received = durable; /* what was not durable is lost with the connection */
 		welcome(number);
-	} else if (in_order && number_after(frame, len, "\"seq\":", &number) && number == durable + 1) {
-		durable = number;
+	} else if (in_order && number_after(frame, len, "\"seq\":", &number) && number == received + 1) {
+		received = number;
 	}
 }
 
