@@ -15,7 +15,7 @@ enum {
 
 struct initramfs_parts {
 	const char *sandboxd;	   /* becomes /init */
-	const char *early_dir;	   /* modules named by early_list; both "" for none */
+	const char *early_dir;	   /* NAME.ko for each NAME in early_list; both "" for none */
 	const char *early_list;
 	const char *sentry_module; /* "" for none */
 	const char *proxy_ca;	   /* PEM; "" for none */

@@ -454,9 +454,11 @@ static void hostd_closed(void *u, const char *why)
 {
 	struct vm *vm = u;
 
-	fprintf(stderr, "hostd vm %s: hostd is gone: %s\n", vm->cfg.workspace ? vm->cfg.workspace : "", why);
+	if (vm->state != VM_IDLE && vm->state != VM_OVER)
+		fprintf(stderr, "hostd vm %s: hostd is gone: %s\n", vm->cfg.workspace, why);
 	msg_peer_free(steal_ptr(&vm->hostd));
-	if (vm->state == VM_IDLE || vm->attach_fd < 0) {
+	/* After the end hostd has closed because it knows; a VM that ends without hostd waits for one. */
+	if (vm->state == VM_IDLE || vm->state == VM_OVER || vm->attach_fd < 0) {
 		loop_stop(vm->loop, 0);
 		return;
 	}

@@ -24,6 +24,7 @@
 
 #define INITRAMFS_NAME "initramfs"
 
+enum { LOCK_TRIES = 20, LOCK_PAUSE_MS = 100 };
 enum { CPUS_MAX = 64, MEMORY_MIN_MIB = 256, MEMORY_MAX_MIB = 1048576, HOME_MIN = 64 * 1024 * 1024 };
 
 /* ---- START ---- */
@@ -383,7 +384,12 @@ static int step_paths(struct vm *vm, struct ends *e, struct err *err)
 static int step_lock(struct vm *vm, struct ends *e, struct err *err)
 {
 	(void)e;
-	vm->lock_fd = disk_lock(vm->cfg.dir, err);
+	/* The run before may be over for hostd and its role still leaving. */
+	for (int i = 0; i < LOCK_TRIES && vm->lock_fd < 0; i++) {
+		if (i)
+			usleep(LOCK_PAUSE_MS * 1000);
+		vm->lock_fd = disk_lock(vm->cfg.dir, err);
+	}
 	return vm->lock_fd < 0 ? -1 : 0;
 }
 

@@ -64,7 +64,7 @@ static void load_modules(void)
 		int fd;
 
 		name[strcspn(name, "\n")] = 0;
-		snprintf(path, sizeof(path), "/holdfast/early/%s", name);
+		snprintf(path, sizeof(path), "/holdfast/early/%s.ko", name);
 		fd = open(path, O_RDONLY);
 		if (fd < 0 || (syscall(SYS_finit_module, fd, "", 0) && errno != EEXIST))
 			printf("testinit: %s: %s\n", name, strerror(errno));
