@@ -155,7 +155,7 @@ def kernel_stanzas(text):
     found = {}
     for stanza in text.split("\n\n"):
         if not stanza.startswith(("Package: linux-headers-", "Package: linux-kbuild-",
-                                  "Package: linux-image-", "Package: linux-base-",
+                                  "Package: linux-image-", "Package: linux-modules-",
                                   "Package: linux-binary-")):
             continue
         one = {key: field(stanza, key) for key in

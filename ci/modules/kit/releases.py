@@ -85,13 +85,14 @@ def resolve(stanza, pool):
             debs.append(as_deb(chosen))
     if not gcc:
         return "its dependencies name no compiler"
-    image = next((choose(pool[name], None, None) for name in
-                  (f"linux-binary-{release}", f"linux-image-{release}") if name in pool), None)
-    base = choose(pool.get(f"linux-base-{release}", []), None, None)
+    # From 7.x on the kernel and its modules are packages of their own and linux-image is empty.
+    image, modules = (next((choose(pool[name], None, None) for name in names if name in pool), None)
+                      for names in ((f"linux-binary-{release}", f"linux-image-{release}"),
+                                    (f"linux-modules-{release}", f"linux-image-{release}")))
     return {"release": release, "flavour": split(release)[1], "suite": stanza["suite"],
             "series": series(release, stanza["suite"]), "gcc": gcc, "debs": debs,
             "image": as_deb(image) if image else None,
-            "symbols": as_deb(base) if base else None}
+            "modules": as_deb(modules) if modules else None}
 
 
 def discover(indices):
