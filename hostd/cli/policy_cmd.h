@@ -11,15 +11,37 @@
 int cmd_policy(int argc, char **argv);
 
 /*
- * One call to the daemon.  @body may be NULL.  0 with *@reply (new reference, may be NULL for no content),
- * or -1 with what the daemon or the connection said.  The CLI's main sets it before cmd_policy(); without
- * it the verbs that need the daemon say so.
+ * One call to the daemon: @params is consumed, the result is the caller's; NULL with what the daemon or
+ * the connection said.  The CLI's main sets it before cmd_policy(); without it the verbs that need the
+ * daemon say so.  Methods: policy.get, policy.apply, policy.history, policy.rollback, policy.denials.
  */
-typedef int (*policy_api_call)(const char *method, const char *path, const json_t *body, json_t **reply,
-			       struct err *err);
+typedef json_t *(*policy_api_call)(const char *method, json_t *params, struct err *err);
 extern policy_api_call policy_api;
+
+struct policy;
+struct policy_diags;
+
+/* policy_cmd.c: a file's text (malloc'd, NUL at its end), "-" is standard input; NULL after a message */
+char *policy_cmd_read(const char *path, size_t *len);
+/* A policy of a file, strict or lenient; NULL after its errors were printed (as JSON with @json). */
+struct policy *policy_cmd_load(const char *path, int lenient, int json);
+void policy_cmd_print_diags(const char *path, const struct policy_diags *d);
+void policy_cmd_print_json(json_t *json); /* takes the reference */
+json_t *policy_cmd_call(const char *method, json_t *params, struct err *err);
 
 /* policy_eval.c */
 int policy_cmd_eval(int argc, char **argv);
+/* policy_local.c: no daemon needed */
+int policy_cmd_check(int argc, char **argv);
+int policy_cmd_show(int argc, char **argv);
+int policy_cmd_explain(int argc, char **argv);
+int policy_cmd_diff(int argc, char **argv);
+int policy_cmd_prove(int argc, char **argv);
+/* policy_daemon.c */
+int policy_cmd_apply(int argc, char **argv);
+int policy_cmd_history(int argc, char **argv);
+int policy_cmd_rollback(int argc, char **argv);
+int policy_cmd_advise(int argc, char **argv);
+int policy_cmd_learn(int argc, char **argv);
 
 #endif

@@ -573,6 +573,42 @@ int policy_automaton_compile(struct arena *arena, const char *pattern, enum auto
 	return 0;
 }
 
+int policy_automaton_literal(struct arena *arena, const char *text, enum automaton_feed feed, bool lower,
+			     bool tree, struct automaton *out)
+{
+	size_t len = strlen(text), n = 0;
+	struct automaton_state *s;
+	const char *fed = text;
+
+	memset(out, 0, sizeof(*out));
+	if (len > 20000 || (feed == FEED_DOTS && !(fed = rewrite_dots(arena, text, &len))))
+		return -1;
+	s = policy_arena_array(arena, len + 5, sizeof(*s));
+	if (!s)
+		return -1;
+	for (; n < len; n++) {
+		char c = fed[n];
+
+		if (lower && c >= 'A' && c <= 'Z')
+			c = (char)(c + 32);
+		s[n] = (struct automaton_state){ AUTOMATON_BYTE, (uint8_t)c, 0, (uint16_t)(n + 1), 0 };
+	}
+	if (tree) { /* end here, or a slash and any bytes */
+		s[n] = (struct automaton_state){ AUTOMATON_FORK, 0, 0, (uint16_t)(n + 1), (uint16_t)(n + 4) };
+		s[n + 1] = (struct automaton_state){ AUTOMATON_BYTE, '/', 0, (uint16_t)(n + 2), 0 };
+		s[n + 2] = (struct automaton_state){ AUTOMATON_FORK, 0, 0, (uint16_t)(n + 3),
+						     (uint16_t)(n + 4) };
+		s[n + 3] = (struct automaton_state){ AUTOMATON_ANY, 0, 0, (uint16_t)(n + 2), 0 };
+		n += 4;
+	}
+	s[n] = (struct automaton_state){ .kind = AUTOMATON_END };
+	out->state = s;
+	out->n = (uint16_t)(n + 1);
+	out->feed = feed;
+	out->lower = lower;
+	return 0;
+}
+
 /* ---- matching ---- */
 
 struct run {

@@ -67,6 +67,13 @@ int policy_automaton_compile(struct arena *arena, const char *pattern, enum auto
 
 bool policy_automaton_match(const struct automaton *a, const char *subject, size_t len);
 
+/*
+ * Exactly @text; with @tree also @text followed by a slash and anything.  @out gets states even where
+ * policy_automaton_compile() leaves a long plain text without.  0 or -1.
+ */
+int policy_automaton_literal(struct arena *arena, const char *text, enum automaton_feed feed, bool lower,
+			     bool tree, struct automaton *out);
+
 /* Does this state read @byte? */
 bool policy_automaton_reads(const struct automaton *a, const struct automaton_state *s, uint8_t byte);
 

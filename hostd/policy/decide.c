@@ -533,7 +533,7 @@ static int l7_found(void *u, const struct endpoint *e)
 		return 0;
 	if (e->extended && before(e, w->first))
 		w->first = e;
-	if (e->protocol != POLICY_PROTO_NONE && e->protocol != POLICY_PROTO_TCP) {
+	if (reads_requests(e)) {
 		w->has_l7 = true;
 		if (policy_selector_matches(&e->selector, path) &&
 		    (!w->selected || e->specificity > w->selected->specificity ||
@@ -681,8 +681,7 @@ static int select_found(void *u, const struct endpoint *e)
 			w->found = e;
 		return 0;
 	}
-	if (e->protocol == POLICY_PROTO_NONE || e->protocol == POLICY_PROTO_TCP ||
-	    !policy_selector_matches(&e->selector, w->path))
+	if (!reads_requests(e) || !policy_selector_matches(&e->selector, w->path))
 		return 0;
 	if (!w->found || e->specificity > w->found->specificity ||
 	    (e->specificity == w->found->specificity && !before(e, w->found)))

@@ -12,6 +12,7 @@ struct policy *policy_parse_json(const json_t *json, enum policy_mode mode, stru
 
 json_t *policy_diags_json(const struct policy_diags *d);
 json_t *policy_decision_json(const struct policy_decision *d);
+json_t *policy_proof_json(const struct policy_proof *p);
 /* The normalised policy: presets expanded, defaults filled in. */
 json_t *policy_show_json(const struct policy *p);
 

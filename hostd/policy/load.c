@@ -789,8 +789,13 @@ static void load_endpoint(struct loader *l, const struct at *at, const struct yn
 		return;
 	get_string(l, at, n, "host", &host);
 	policy_host_glob(l->a, host, &e->host);
-	get_string(l, at, n, "path", &e->path);
+	v = get_string(l, at, n, "path", &e->path);
 	policy_path_glob(l->a, e->path, &e->path_glob);
+	if (v) {
+		struct at here = { at, "path", 0 };
+
+		glob_bad(l, &here, v, &e->path_glob.g);
+	}
 	policy_selector_glob(l->a, e->path, &e->selector);
 	load_ports(l, at, n, e);
 	get_string(l, at, n, "protocol", &e->protocol_text);

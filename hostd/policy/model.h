@@ -93,6 +93,7 @@ struct endpoint {
 	const char *signing, *signing_service, *signing_region, *binding_provider;
 	bool strict_tools, strict_tools_set, allow_all, allow_all_set;
 	bool advisor;
+	bool public_only; /* a boundary does not let this host resolve to private addresses */
 	bool graphql_policy; /* a websocket endpoint with GraphQL rules */
 	bool extended;
 	bool narrowed; /* an allow clause names a tool */

@@ -121,6 +121,8 @@ struct policy *policy_with_links(const struct policy *p, const struct policy_lin
 	policy_diags_free(&d);
 	if (!q)
 		return NULL;
+	for (size_t i = 0; i < q->n_endpoints && i < p->n_endpoints; i++) /* the same text, so the same order */
+		q->endpoints[i]->public_only = p->endpoints[i]->public_only;
 	for (size_t r = 0; r < q->n_rules; r++) {
 		struct rule *rule = &q->rules[r];
 		size_t given = rule->n_programs, added = 0;
@@ -154,6 +156,30 @@ struct policy *policy_with_links(const struct policy *p, const struct policy_lin
 				rule->n_programs++;
 			}
 		rule->programs = all;
+	}
+	return q;
+}
+
+static int declared_found(void *u, const struct endpoint *e)
+{
+	(void)u;
+	return !e->host.wild && *e->host.g.text;
+}
+
+struct policy *policy_bind(const struct policy *p, const struct policy *boundary)
+{
+	struct policy_diags d = { 0 };
+	struct policy *q = policy_parse(p->source, p->source_len, p->mode, &d);
+
+	policy_diags_free(&d);
+	for (size_t i = 0; q && i < q->n_endpoints; i++) {
+		struct endpoint *e = q->endpoints[i];
+		bool every = true;
+
+		for (size_t k = 0; k < e->n_ports; k++)
+			every &= policy_each_endpoint(boundary, e->host.g.text, e->ports[k], NULL,
+						      declared_found, NULL) == 1;
+		e->public_only = !every;
 	}
 	return q;
 }

@@ -74,6 +74,13 @@ struct policy_link {
 };
 struct policy *policy_with_links(const struct policy *p, const struct policy_link *links, size_t n);
 
+/*
+ * The policy as it may be enforced within @boundary: a host that it declares exactly may resolve to private
+ * addresses only where the boundary declares that host exactly too.  A new reference; NULL = out of memory.
+ * policy_reload() does this; whoever parses a policy for enforcement while there is a boundary must, too.
+ */
+struct policy *policy_bind(const struct policy *p, const struct policy *boundary);
+
 /* The literal (glob-free) program paths that rules name, each once; NULL beyond the last. */
 const char *policy_program_path(const struct policy *p, size_t i);
 
@@ -107,6 +114,17 @@ struct policy_static {
 	const char *run_as_user, *run_as_group; /* NULL = not given */
 };
 const struct policy_static *policy_static_parts(const struct policy *p);
+
+/*
+ * Paths that are added to the policy's lists when its files are confined, each with the reason; they are
+ * never merged into the lists silently.  NULL beyond the last.
+ */
+struct policy_added {
+	const char *path;
+	bool write;
+	const char *reason;
+};
+const struct policy_added *policy_baseline(const struct policy *p, size_t i);
 
 /* true if the network section has at least one endpoint */
 bool policy_has_network(const struct policy *p);
