@@ -344,13 +344,22 @@ static bool is_syn(const struct frame *f)
 	return (f->flags & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN;
 }
 
+/* A new SYN on a tuple that we know: the guest has forgotten the old connection. */
+static void start_over(struct switch_ctx *c, struct flow_entry *e)
+{
+	if (e->state == FLOW_CLOSING)
+		nat_tcp_kill(c, e, false); /* libslirp sits out TIME_WAIT, the guest does not */
+	else
+		flow_close(c, e, "the guest started another connection on this port");
+	nat_settle(c);
+}
+
 static void tcp_input(struct switch_ctx *c, struct flow_entry *e, const struct frame *f)
 {
 	if (e && is_syn(f) && f->seq != e->isn_up) {
-		flow_close(c, e, "the guest started another connection on this port");
-		nat_settle(c);
+		start_over(c, e);
 		e = find(c, f);
-		if (e && e->state == FLOW_CLOSING)
+		if (e)
 			return; /* libslirp keeps it a little longer; the SYN comes again */
 	}
 	if (!e && is_syn(f)) {
@@ -532,7 +541,7 @@ void flow_close(struct switch_ctx *c, struct flow_entry *e, const char *reason)
 			flow_free(c, e);
 		return;
 	}
-	nat_tcp_kill(c, e);
+	nat_tcp_kill(c, e, true);
 	e->state = FLOW_CLOSING;
 	flow_ended(c, e, reason);
 }
@@ -562,8 +571,8 @@ static void rejudge_some(struct switch_ctx *c)
 		struct flow_entry *e = flow_at(c, i);
 		struct flow f;
 
-		if (!e || !e->rejudge || e->state == FLOW_ASKING)
-			continue;
+		if (!e || !e->rejudge || e->state == FLOW_ASKING || e->pub.rejudged)
+			continue; /* what is open is an answer of the policy before */
 		e->rejudge = false;
 		if (e->state == FLOW_CLOSING || !ask_open(c, ASK_FLOW, e->pub.id))
 			continue;
@@ -598,7 +607,7 @@ void switch_rejudge(struct switch_ctx *c)
 
 		if (e && e->state == FLOW_REFUSED)
 			flow_free(c, e);
-		else if (e && !e->pub.rejudged)
+		else if (e)
 			e->rejudge = true;
 	}
 	rejudge_some(c);

@@ -245,10 +245,10 @@ uint8_t *frame_out_room(struct frame_out *o, size_t n)
 
 void frame_out_bytes(struct frame_out *o, const void *p, size_t n)
 {
-	uint8_t *at = frame_out_room(o, n);
-
-	if (at && n)
-		memcpy(at, p, n);
+	if (!n || n > sizeof(o->b) - o->len)
+		return;
+	memcpy(o->b + o->len, p, n);
+	o->len += n;
 }
 
 void frame_out_eth(struct frame_out *o, const uint8_t dst[6], const uint8_t src[6],

@@ -83,6 +83,7 @@ struct nat {
 	size_t flows; /* that libslirp knows */
 	size_t marked; /* flows that nat_settle() has work with, at least */
 	struct flow_entry *current; /* whose segment libslirp is handling */
+	struct frame_out up, down; /* scratch: 9 KiB are too much to clear for each segment */
 	bool in_slirp;
 	bool settling;
 	bool closing;
@@ -166,8 +167,8 @@ static ssize_t on_packet(const void *buf, size_t len, void *u)
 	const uint8_t *ip = frame_at(&f, ETH_LEN, IP_LEN);
 	const uint8_t *tcp = frame_at(&f, ETH_LEN + IP_LEN, TCP_LEN);
 	size_t total, header_len;
+	struct frame_out *o = &n->down;
 	struct flow_entry *e;
-	struct frame_out o;
 	uint8_t *out;
 
 	if (!ip || !tcp || get_be16(f.data + 12) != ETHERTYPE_IPV4 || ip[0] != 0x45 ||
@@ -190,13 +191,13 @@ static ssize_t on_packet(const void *buf, size_t len, void *u)
 	}
 	track_down(n, e, get_be32(tcp + 4), get_be32(tcp + 8), tcp[13] & 0x3f,
 		   total - IP_LEN - header_len);
-	frame_out_eth(&o, n->c->rules.guest_mac, n->c->rules.our_mac, ETHERTYPE_IPV4);
-	frame_out_bytes(&o, ip, total);
-	out = o.b + ETH_LEN;
+	frame_out_eth(o, n->c->rules.guest_mac, n->c->rules.our_mac, ETHERTYPE_IPV4);
+	frame_out_bytes(o, ip, total);
+	out = o->b + ETH_LEN;
 	fix_address(out, out + IP_LEN, 12, e->pub.dst);
 	fix_address(out, out + IP_LEN, 16, n->c->rules.guest_ip);
 	fix_port(out + IP_LEN, 0, e->pub.dport);
-	switch_send(n->c, o.b, o.len);
+	switch_send(n->c, o->b, o->len);
 	return (ssize_t)len;
 }
 
@@ -213,16 +214,16 @@ static void input(struct nat *n, struct flow_entry *e, const struct frame *f)
 {
 	const uint8_t *bytes = frame_at(f, 0, f->len);
 	struct in_addr portal = { htonl(INSIDE_PORTAL) }, guest = { htonl(INSIDE_GUEST) };
-	struct frame_out o = { .len = 0 };
-	uint8_t *ip = o.b + ETH_LEN, *tcp = ip + IP_LEN;
+	uint8_t *ip = n->up.b + ETH_LEN, *tcp = ip + IP_LEN;
 
-	frame_out_bytes(&o, bytes, f->len);
-	if (o.len < ETH_LEN + IP_LEN + TCP_LEN)
+	n->up.len = 0;
+	frame_out_bytes(&n->up, bytes, f->len);
+	if (n->up.len < ETH_LEN + IP_LEN + TCP_LEN)
 		return;
 	fix_address(ip, tcp, 12, guest);
 	fix_address(ip, tcp, 16, portal);
 	fix_port(tcp, 2, e->nat_port);
-	slirp_frame(n, e, o.b, o.len);
+	slirp_frame(n, e, n->up.b, n->up.len);
 }
 
 void nat_tcp_input(struct switch_ctx *c, struct flow_entry *e, const struct frame *f)
@@ -237,6 +238,9 @@ void nat_tcp_input(struct switch_ctx *c, struct flow_entry *e, const struct fram
 	}
 	e->reset_up |= !!(f->flags & TCP_RST);
 	input(c->nat, e, f);
+	/* An embryonic socket of libslirp goes without a word. */
+	if (e->reset_up && e->state == FLOW_HANDSHAKE)
+		nat_tcp_kill(c, e, false);
 }
 
 /* ---- descriptors ---- */
@@ -478,9 +482,9 @@ static void reset_guest(struct switch_ctx *c, const struct flow_entry *e)
 		refuse_tcp_reset(c, &held);
 }
 
-/* Both legs are reset here and now, whatever libslirp does next: its descriptor becomes a
- * socket whose peer is gone, which closes the host's connection with a reset. */
-void nat_tcp_kill(struct switch_ctx *c, struct flow_entry *e)
+/* The host's connection is reset here and now, whatever libslirp does next: its descriptor becomes a
+ * socket whose peer is gone. */
+void nat_tcp_kill(struct switch_ctx *c, struct flow_entry *e, bool tell_guest)
 {
 	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
 	int fd = e->slirp_fd >= 0 ? e->slirp_fd : e->fd;
@@ -497,7 +501,8 @@ void nat_tcp_kill(struct switch_ctx *c, struct flow_entry *e)
 		close(e->fd);
 		e->fd = -1;
 	}
-	reset_guest(c, e);
+	if (tell_guest)
+		reset_guest(c, e);
 	mark(n, &e->killed);
 }
 

@@ -14,8 +14,8 @@ void nat_tcp_connect(struct switch_ctx *c, struct flow_entry *e, struct sockaddr
 void nat_tcp_adopt(struct switch_ctx *c, struct flow_entry *e, int fd);
 /* A segment of a flow that libslirp knows. */
 void nat_tcp_input(struct switch_ctx *c, struct flow_entry *e, const struct frame *f);
-/* Reset the flow towards host and guest at once. */
-void nat_tcp_kill(struct switch_ctx *c, struct flow_entry *e);
+/* Resets the flow towards the host at once, and towards the guest unless it knows. */
+void nat_tcp_kill(struct switch_ctx *c, struct flow_entry *e, bool tell_guest);
 /* After a batch of frames: let libslirp's timers, sockets and polling catch up. */
 void nat_settle(struct switch_ctx *c);
 

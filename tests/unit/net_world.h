@@ -40,7 +40,7 @@
 #define WORLD_GUEST "192.168.64.2"
 enum { PORT_ECHO = 7000, PORT_SOURCE = 7001, PORT_SINK = 7002, PORT_CLOSED = 7003,
        PORT_DENIED = 7004, PORT_SILENT = 7005 /* policy never answers */, PORT_HOST = 7006,
-       PORT_INSPECT = 7007 };
+       PORT_INSPECT = 7007, PORT_ONCE = 7008 /* one answer, then the server closes */ };
 
 struct world_shared {
 	unsigned dns_queries;
@@ -127,6 +127,8 @@ static void world_serve(struct world *w, int fd, unsigned port)
 		total += (uint64_t)n;
 		if (port != PORT_SINK && io_write_all(fd, b, (size_t)n))
 			return;
+		if (port == PORT_ONCE)
+			return;
 	}
 	if (n < 0 && errno == ECONNRESET)
 		__atomic_add_fetch(&w->shared->server_resets, 1, __ATOMIC_SEQ_CST);
@@ -202,17 +204,19 @@ static void world_fixture(struct world *w)
 		{ SOCK_STREAM, WORLD_SERVER, PORT_SINK },   { SOCK_STREAM, WORLD_SERVER, PORT_DENIED },
 		{ SOCK_STREAM, "127.0.0.1", PORT_HOST },    { SOCK_STREAM, "127.0.0.1", PORT_ECHO },
 		{ SOCK_DGRAM, WORLD_SERVER, PORT_ECHO },    { SOCK_DGRAM, WORLD_DNS, 53 },
+		{ SOCK_STREAM, WORLD_SERVER, PORT_ONCE },
 	};
-	struct pollfd p[8];
+	enum { N = sizeof(at) / sizeof(at[0]) };
+	struct pollfd p[N];
 	char b[65536];
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGCHLD, SIG_IGN);
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < N; i++)
 		p[i] = (struct pollfd){ world_bind(at[i].type, at[i].ip, at[i].port), POLLIN, 0 };
 	for (;;) {
-		poll(p, 8, -1);
-		for (size_t i = 0; i < 8; i++) {
+		poll(p, N, -1);
+		for (size_t i = 0; i < N; i++) {
 			struct sockaddr_in from;
 			socklen_t len = sizeof(from);
 			ssize_t n;

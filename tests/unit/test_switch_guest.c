@@ -222,6 +222,39 @@ static void test_tcp_same_port_asks_again(void **state)
 	assert_int_equal(w->events[FLOW_ENDED], 5);
 }
 
+static int tcp_port_of_closed_flow(struct world *w)
+{
+	struct sockaddr_in from = world_addr(WORLD_GUEST, 40001), to = world_addr(WORLD_SERVER, PORT_ONCE);
+	const int on = 1;
+	char b;
+
+	(void)w;
+	for (int i = 0; i < 4; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+		CHECK(bind(fd, (struct sockaddr *)&from, sizeof(from)) == 0, 1);
+		CHECK(connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0, 2);
+		CHECK(send(fd, "x", 1, 0) == 1 && recv(fd, &b, 1, 0) == 1 && recv(fd, &b, 1, 0) == 0, 3);
+		close(fd);
+		usleep(50000);
+	}
+	return 0;
+}
+
+/* The server closed first: its side of the NAT waits, but the guest has not to. */
+static void test_tcp_port_of_closed_flow(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_equal(world_run(w, tcp_port_of_closed_flow), 0);
+	assert_int_equal(w->events[FLOW_ALLOWED], 4);
+	assert_int_equal(w->events[FLOW_ENDED], 4);
+	assert_string_equal(w->last[FLOW_ENDED].reason, "closed");
+	assert_int_equal(w->last[FLOW_ENDED].bytes_up, 1);
+	assert_int_equal(w->last[FLOW_ENDED].bytes_down, 1);
+}
+
 enum { PARALLEL = 200 };
 
 static int tcp_parallel(struct world *w)
@@ -765,6 +798,7 @@ int main(int argc, char **argv)
 		T(test_tcp_closed_port),
 		T(test_tcp_reset_by_guest),
 		T(test_tcp_same_port_asks_again),
+		T(test_tcp_port_of_closed_flow),
 		T(test_tcp_parallel),
 		T(test_tcp_bulk),
 		T(test_silence_is_no),
