@@ -1,0 +1,5 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# timeout: 900
+# The guest image: what it is made of on the host, and how it behaves as a guest on both kernels.
+exec python3 "$(dirname "$0")/image.py"
