@@ -31,7 +31,7 @@ static const char schema[] =
 	" hash BLOB NOT NULL);"
 	"CREATE INDEX rows_time ON rows(host_ns);"
 	"CREATE INDEX rows_ws ON rows(ws);"
-	"CREATE INDEX rows_weight ON rows(weight) WHERE weight > 0;"
+	"CREATE INDEX rows_weight ON rows(id, weight) WHERE weight > 0;"
 	"CREATE TABLE frames(id INTEGER PRIMARY KEY, ws INTEGER NOT NULL, boot INTEGER NOT NULL, epoch INTEGER NOT NULL,"
 	" seq INTEGER NOT NULL, host_ns INTEGER NOT NULL, raw_sha BLOB, text BLOB NOT NULL, hash BLOB NOT NULL);"
 	"CREATE UNIQUE INDEX frames_seq ON frames(boot, epoch, seq);"

@@ -26,12 +26,13 @@ enum { SUMS = 3 };
 
 struct window {
 	struct window *next_in_bucket;
-	struct window *older, *newer; /* by when they end, per list */
+	struct window *older, *newer; /* by when they end */
+	struct tenant *tenant;
 	uint8_t key[STORE_HASH_BYTES];
 	int64_t due_ms;
 	bool dirty, overflow;
 	/* the closing row */
-	char *ws, *subject, *data;
+	char *subject, *data;
 	enum event_kind kind;
 	enum event_verdict verdict;
 	uint32_t epoch, count, procs;
@@ -40,7 +41,15 @@ struct window {
 	int64_t sum[SUMS];
 };
 
+/* Open windows of a workspace. Kept when it has none: there are as many as workspaces. */
+struct tenant {
+	struct tenant *next;
+	char *ws;
+	size_t open;
+};
+
 struct fold {
+	struct tenant *tenants;
 	struct window *buckets[BUCKETS];
 	struct window *oldest, *newest;
 	size_t total;
@@ -53,7 +62,7 @@ struct fold *fold_new(void)
 
 static void window_free(struct window *w)
 {
-	free(w->ws);
+	w->tenant->open--;
 	free(w->subject);
 	free(w->data);
 	free(w);
@@ -67,7 +76,30 @@ void fold_free(struct fold *f)
 		next = w->newer;
 		window_free(w);
 	}
+	for (struct tenant *t = f->tenants, *next; t; t = next) {
+		next = t->next;
+		free(t->ws);
+		free(t);
+	}
 	free(f);
+}
+
+static struct tenant *tenant_get(struct fold *f, const char *ws)
+{
+	struct tenant *t = f->tenants;
+
+	while (t && strcmp(t->ws, ws) != 0)
+		t = t->next;
+	if (t)
+		return t;
+	t = calloc(1, sizeof(*t));
+	if (!t || !(t->ws = strdup(ws))) {
+		free(t);
+		return NULL;
+	}
+	t->next = f->tenants;
+	f->tenants = t;
+	return t;
 }
 
 static void key_of(const struct store_row *row, const char *sentence, uint8_t key[STORE_HASH_BYTES])
@@ -130,17 +162,7 @@ static void remove_window(struct fold *f, struct window *w)
 	window_free(w);
 }
 
-static size_t open_of(const struct fold *f, const char *ws)
-{
-	size_t n = 0;
-
-	/* only near the bound, see fold_take() */
-	for (const struct window *w = f->oldest; w; w = w->newer)
-		n += !strcmp(w->ws, ws);
-	return n;
-}
-
-static struct window *open_window(struct fold *f, const struct store_row *row, const uint8_t key[STORE_HASH_BYTES],
+static struct window *open_window(struct fold *f, struct tenant *tenant, const struct store_row *row, const uint8_t key[STORE_HASH_BYTES],
 				  int64_t due_ms, bool overflow)
 {
 	struct window *w = calloc(1, sizeof(*w)), **s;
@@ -153,10 +175,11 @@ static struct window *open_window(struct fold *f, const struct store_row *row, c
 	w->kind = row->kind;
 	w->verdict = row->verdict;
 	w->epoch = row->epoch;
-	w->ws = strdup(row->ws);
+	w->tenant = tenant;
+	tenant->open++;
 	w->subject = strdup(overflow ? "" : row->subject ? row->subject : "");
 	w->data = strdup(overflow ? "{\"folded\":\"too many different ones to list\"}" : row->data ? row->data : "{}");
-	if (!w->ws || !w->subject || !w->data) {
+	if (!w->subject || !w->data) {
 		window_free(w);
 		return NULL;
 	}
@@ -202,6 +225,7 @@ bool fold_take(struct fold *f, const struct store_row *row, const char *sentence
 {
 	unsigned window_s = event_defs[row->kind].fold_s;
 	uint8_t key[STORE_HASH_BYTES];
+	struct tenant *tenant;
 	struct window *w;
 
 	if (!window_s)
@@ -212,17 +236,20 @@ bool fold_take(struct fold *f, const struct store_row *row, const char *sentence
 		absorb(w, row);
 		return true;
 	}
-	if (f->total >= FOLD_TOTAL || (f->total >= FOLD_PER_WS && open_of(f, row->ws) >= FOLD_PER_WS)) {
+	tenant = tenant_get(f, row->ws);
+	if (!tenant)
+		return false;
+	if (f->total >= FOLD_TOTAL || tenant->open >= FOLD_PER_WS) {
 		key_of(row, "\x01" "overflow", key);
 		w = *slot(f, key);
 		if (!w)
-			w = open_window(f, row, key, now_ms + window_s * 1000, true);
+			w = open_window(f, tenant, row, key, now_ms + window_s * 1000, true);
 		if (!w)
 			return false;
 		absorb(w, row);
 		return true;
 	}
-	w = open_window(f, row, key, now_ms + window_s * 1000, false);
+	w = open_window(f, tenant, row, key, now_ms + window_s * 1000, false);
 	if (w)
 		count_process(w, row->proc);
 	return false;
@@ -254,7 +281,7 @@ void fold_close(struct fold *f, int64_t now_ms, fold_row_fn fn, void *u)
 		if (w->count) {
 			_cleanup_free_ char *data = closing_data(w);
 			struct store_row row = {
-				.ws = w->ws,
+				.ws = w->tenant->ws,
 				.epoch = w->epoch,
 				.kind = w->kind,
 				.verdict = w->verdict,
@@ -286,7 +313,7 @@ void fold_save(struct fold *f, fold_save_fn fn, void *u)
 		if (!w->dirty)
 			continue;
 		w->dirty = false;
-		obj = json_pack("{s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:s,s:s,s:[I,I,I]}", "ws", w->ws, "kind",
+		obj = json_pack("{s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:s,s:s,s:[I,I,I]}", "ws", w->tenant->ws, "kind",
 				event_defs[w->kind].name, "verdict", event_verdict_name(w->verdict), "epoch",
 				(int)w->epoch, "count", (int)w->count, "procs", (int)w->procs, "weight", (int)w->weight,
 				"subject", w->subject, "data", w->data, "sums", (json_int_t)w->sum[0],
@@ -304,6 +331,7 @@ int fold_load(struct fold *f, const uint8_t key[STORE_HASH_BYTES], const char *j
 	json_int_t sum[SUMS] = { 0 };
 	const char *kind, *verdict;
 	int epoch, count, procs, weight, k, v;
+	struct tenant *tenant;
 	struct window *w;
 
 	if (!obj ||
@@ -315,7 +343,8 @@ int fold_load(struct fold *f, const uint8_t key[STORE_HASH_BYTES], const char *j
 	row.kind = (enum event_kind)k;
 	row.verdict = (enum event_verdict)v;
 	row.epoch = (uint32_t)epoch;
-	w = open_window(f, &row, key, INT64_MIN, false);
+	tenant = tenant_get(f, row.ws);
+	w = tenant ? open_window(f, tenant, &row, key, INT64_MIN, false) : NULL;
 	if (!w)
 		return -1;
 	w->count = (uint32_t)count;

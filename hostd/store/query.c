@@ -182,6 +182,8 @@ static int statement_for(const struct query *q, struct buf *b)
 	buf_put_str(b, "SELECT " COLUMNS " FROM rows r");
 	if (timed && !q->match)
 		buf_put_str(b, " INDEXED BY rows_time");
+	else if (q->min_weight && !q->match)
+		buf_put_str(b, " INDEXED BY rows_weight");
 	buf_put_str(b, JOINS);
 	put_where(b, q);
 	buf_putf(b, " ORDER BY %sr.id%s", timed && !q->match ? "+" : "", newest ? " DESC" : "");

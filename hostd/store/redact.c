@@ -13,6 +13,7 @@
 #include <ctype.h>
 #include <sodium.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -23,22 +24,21 @@
 #define TEXT_MAX (1 << 20)
 
 /* Tokens that say what they are: prefix, the characters that follow, how many there are at least. */
+#define P(prefix, min) { prefix, sizeof(prefix) - 1, min }
 static const struct {
 	const char *prefix;
+	size_t len;
 	unsigned min;
 } token_prefixes[] = {
-	{ "sk-ant-", 6 },     { "sk-proj-", 6 },    { "sk-svcacct-", 6 }, { "sk-or-", 6 },	{ "sk-", 16 },
-	{ "sk_live_", 6 },    { "sk_test_", 6 },    { "rk_live_", 6 },	  { "rk_test_", 6 },	{ "whsec_", 6 },
-	{ "ghp_", 6 },	      { "gho_", 6 },	    { "ghu_", 6 },	  { "ghs_", 6 },	{ "ghr_", 6 },
-	{ "github_pat_", 6 }, { "glpat-", 6 },	    { "glrt-", 6 },	  { "gldt-", 6 },	{ "glsa_", 6 },
-	{ "xoxb-", 6 },	      { "xoxp-", 6 },	    { "xoxa-", 6 },	  { "xoxs-", 6 },	{ "xapp-", 6 },
-	{ "AKIA", 12 },	      { "ASIA", 12 },	    { "AIza", 20 },	  { "ya29.", 6 },	{ "GOCSPX-", 6 },
-	{ "npm_", 12 },	      { "pypi-", 12 },	    { "hf_", 12 },	  { "SG.", 12 },	{ "dop_v1_", 6 },
-	{ "shpat_", 6 },      { "dckr_pat_", 6 },   { "tskey-", 6 },	  { "hvs.", 6 },	{ "hvb.", 6 },
-	{ "ATATT", 12 },      { "ATCTT", 12 },	    { "AGE-SECRET-KEY-", 6 }, { "lin_api_", 6 }, { "secret_", 20 },
-	{ "xai-", 12 },	      { "gsk_", 12 },	    { "r8_", 12 },	  { "pat_", 20 },	{ "nvapi-", 6 },
-	{ "figd_", 6 },	      { "PMAK-", 6 },	    { "rubygems_", 6 },	  { "sntrys_", 6 },	{ "phc_", 12 },
-	{ "eyJ", 12 },	      { "ABSK", 12 },	    { "pplx-", 12 },	  { "fw_", 16 },	{ "dapi", 28 },
+	P("sk-ant-", 6), P("sk-proj-", 6), P("sk-svcacct-", 6), P("sk-or-", 6), P("sk-", 16), P("sk_live_", 6),
+	P("sk_test_", 6), P("rk_live_", 6), P("rk_test_", 6), P("whsec_", 6), P("ghp_", 6), P("gho_", 6),
+	P("ghu_", 6), P("ghs_", 6), P("ghr_", 6), P("github_pat_", 6), P("glpat-", 6), P("glrt-", 6), P("gldt-", 6),
+	P("glsa_", 6), P("xoxb-", 6), P("xoxp-", 6), P("xoxa-", 6), P("xoxs-", 6), P("xapp-", 6), P("AKIA", 12),
+	P("ASIA", 12), P("AIza", 20), P("ya29.", 6), P("GOCSPX-", 6), P("npm_", 12), P("pypi-", 12), P("hf_", 12),
+	P("SG.", 12), P("dop_v1_", 6), P("shpat_", 6), P("dckr_pat_", 6), P("tskey-", 6), P("hvs.", 6), P("hvb.", 6),
+	P("ATATT", 12), P("ATCTT", 12), P("AGE-SECRET-KEY-", 6), P("lin_api_", 6), P("secret_", 20), P("xai-", 12),
+	P("gsk_", 12), P("r8_", 12), P("pat_", 20), P("nvapi-", 6), P("figd_", 6), P("PMAK-", 6), P("rubygems_", 6),
+	P("sntrys_", 6), P("phc_", 12), P("eyJ", 12), P("ABSK", 12), P("pplx-", 12), P("fw_", 16), P("dapi", 28),
 };
 
 /* Parts of a name that say that its value is a secret. Compared without case, "-" and "_". */
@@ -99,7 +99,7 @@ static size_t squeeze(const char *name, size_t n, char out[80])
 	return len;
 }
 
-static bool secret_name(const char *name, size_t n)
+static bool judge_name(const char *name, size_t n)
 {
 	char s[80];
 	size_t len = squeeze(name, n, s);
@@ -134,6 +134,33 @@ static bool secret_name(const char *name, size_t n)
 	return false;
 }
 
+/* The same few names come again and again: members of events, options of commands. */
+static bool secret_name(const char *name, size_t n)
+{
+	static _Thread_local struct {
+		char name[32];
+		uint8_t len;
+		bool secret;
+	} cache[256];
+	uint32_t h = 2166136261u;
+	bool secret;
+
+	if (n < 2)
+		return false;
+	if (n > sizeof(cache[0].name))
+		return judge_name(name, n);
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)name[i]) * 16777619u;
+	h = (h ^ h >> 16) & 255;
+	if (cache[h].len == n && !memcmp(cache[h].name, name, n))
+		return cache[h].secret;
+	secret = judge_name(name, n);
+	memcpy(cache[h].name, name, n);
+	cache[h].len = (uint8_t)n;
+	cache[h].secret = secret;
+	return secret;
+}
+
 /* Values that hold no secret: references to variables, and what was redacted already. */
 static bool harmless_value(const char *v, size_t n)
 {
@@ -160,9 +187,10 @@ struct match {
 static bool match_prefix(const char *p, const char *end, struct match *m)
 {
 	for (size_t i = 0; i < sizeof(token_prefixes) / sizeof(token_prefixes[0]); i++) {
-		size_t n = strlen(token_prefixes[i].prefix), tail;
+		size_t n = token_prefixes[i].len, tail;
 
-		if ((size_t)(end - p) < n || memcmp(p, token_prefixes[i].prefix, n) != 0)
+		if (*p != token_prefixes[i].prefix[0] || (size_t)(end - p) < n ||
+		    memcmp(p, token_prefixes[i].prefix, n) != 0)
 			continue;
 		tail = span(p + n, end, token_char);
 		/* cut off at the end of the text: the beginning of a token is enough, but for two-letter words */
@@ -292,9 +320,9 @@ static bool match_named(const char *p, const char *start, const char *end, struc
 	while (name < end && *name == '-' && name - p < 2)
 		name++;
 	n = span(name, end, name_char);
-	if (n < 2 || n > 79 || !secret_name(name, n))
-		return false;
 	q = name + n;
+	if (n < 2 || n > 79 || q == end || !strchr("=:\"'\\% \t", *q) || !secret_name(name, n))
+		return false;
 	if (q < end && *q == '\\' && q + 1 < end)
 		q++;
 	if (q < end && (*q == '"' || *q == '\''))
