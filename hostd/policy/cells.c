@@ -137,6 +137,15 @@ static bool always(int state)
 
 const struct domain domain_value = { value_step, always, value_kind };
 
+/* The same, but not empty. */
+static int text_step(int state, uint8_t c)
+{
+	(void)state;
+	return value_kind(c) ? 1 : -1;
+}
+
+const struct domain domain_text = { text_step, is_one, value_kind };
+
 /* Tool names, as strict_tool_names demands them. */
 static uint8_t tool_kind(uint8_t c)
 {

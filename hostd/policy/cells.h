@@ -18,7 +18,8 @@ struct domain {
 	uint8_t (*kind)(uint8_t byte); /* bytes of one kind are treated alike by step */
 };
 
-extern const struct domain domain_host, domain_program, domain_path, domain_value, domain_word, domain_tool;
+extern const struct domain domain_host, domain_program, domain_path, domain_value, domain_text, domain_word,
+	domain_tool;
 
 struct cells {
 	size_t patterns, n;

@@ -869,7 +869,7 @@ static int make_variables(struct problem *w)
 	w->encoded = add_pattern(p, &w->paths, FLAVOUR_PLAIN, "*%2F*", kept, FEED_PLAIN, false);
 	if (w->encoded < 0 || compute(p, &w->programs, &domain_program, "program") < 0 ||
 	    compute(p, &w->paths, &domain_path, "path") < 0 ||
-	    compute(p, &w->rpc_methods, &domain_value, "JSON-RPC method") < 0 ||
+	    compute(p, &w->rpc_methods, &domain_text, "JSON-RPC method") < 0 ||
 	    compute(p, &w->op_names, &domain_word, "operation name") < 0 ||
 	    compute(p, &w->fields, &domain_word, "field") < 0)
 		return -1;
