@@ -84,6 +84,8 @@ struct vsock_stream {
 	bool guest_closed;	/* both of them, and answered */
 	bool shutdown_told;
 	bool shutdown_sent;	/* our SEND flag */
+	bool read_shut;		/* our RECEIVE flag */
+	bool deferred;		/* the guest's request has no answer yet */
 	bool credit_asked;
 	bool offering;		/* inside on_data */
 	bool unlisted;		/* its ports have a new stream; only kept bytes are left */
@@ -391,6 +393,13 @@ static ssize_t stream_send(struct vsock_stream *s, uint16_t op, uint32_t flags,
 	return sent;
 }
 
+static uint32_t shutdown_flags(const struct vsock_stream *s)
+{
+	if (s->state == CLOSING)
+		return SHUT_F_BOTH;
+	return (s->shutdown_sent ? SHUT_F_SEND : 0) | (s->read_shut ? SHUT_F_RECEIVE : 0);
+}
+
 /* Sends the stream's control packets in order; false when buffers ran out before the last. */
 static bool stream_flush(struct vsock_stream *s)
 {
@@ -412,7 +421,7 @@ static bool stream_flush(struct vsock_stream *s)
 		if (!(s->pending & order[i].bit))
 			continue;
 		if (order[i].bit == PEND_SHUTDOWN)
-			flags = s->state == CLOSING ? SHUT_F_BOTH : SHUT_F_SEND;
+			flags = shutdown_flags(s);
 		if (stream_send(s, order[i].op, flags, NULL, 0) < 0)
 			return false;
 		s->pending &= ~order[i].bit;
@@ -607,7 +616,7 @@ static void receive_shutdown(struct vsock_stream *s, uint32_t flags)
 	}
 	if (s->state == CLOSING)
 		return;
-	if (s->guest_reads_no_more && s->want_write) {
+	if (s->guest_reads_no_more && !s->guest_closed) {
 		want_write(s, false);
 		if (s->ops && s->ops->on_writable)
 			s->ops->on_writable(s, s->u);
@@ -903,9 +912,9 @@ ssize_t vsock_stream_write(struct vsock_stream *s, const void *p, size_t n)
 	    s->shutdown_sent)
 		return -1;
 	enter(s->v);
-	if (s->state == OPEN && (!s->pending || stream_flush(s)))
+	if (s->state == OPEN && !s->deferred && (!s->pending || stream_flush(s)))
 		done = write_some(s, p, n);
-	if ((size_t)done < n)
+	if ((size_t)done < n && s->state != DEAD)
 		want_write(s, true);
 	leave(s->v);
 	return done;
@@ -944,8 +953,36 @@ void vsock_stream_shutdown(struct vsock_stream *s)
 	enter(s->v);
 	s->shutdown_sent = true;
 	want_write(s, false);
-	if (s->state == OPEN)
+	if (s->state == OPEN && !s->deferred)
 		pend(s, PEND_SHUTDOWN);
+	leave(s->v);
+}
+
+void vsock_stream_shutdown_read(struct vsock_stream *s)
+{
+	if (s->state != OPEN || s->read_shut || s->guest_closed)
+		return;
+	enter(s->v);
+	s->read_shut = true;
+	pend(s, PEND_SHUTDOWN);
+	leave(s->v);
+}
+
+void vsock_stream_defer(struct vsock_stream *s)
+{
+	if (s->pending & PEND_RESPONSE) {
+		pend_clear(s);
+		s->deferred = true;
+	}
+}
+
+void vsock_stream_accept(struct vsock_stream *s)
+{
+	if (!s->deferred || s->state != OPEN)
+		return;
+	enter(s->v);
+	s->deferred = false;
+	pend(s, PEND_RESPONSE | (s->shutdown_sent || s->read_shut ? PEND_SHUTDOWN : 0));
 	leave(s->v);
 }
 
@@ -961,7 +998,7 @@ void vsock_stream_close(struct vsock_stream *s)
 	kept_drop(s);
 	if (s->state == CONNECTING && (s->pending & PEND_REQUEST)) {
 		stream_bury(s);
-	} else if (s->state == CONNECTING) {
+	} else if (s->state == CONNECTING || s->deferred) {
 		s->state = CLOSING;
 		pend(s, PEND_RST);
 	} else if (s->guest_closed) {

@@ -44,7 +44,8 @@ struct vsock_stream;
 struct vsock_ops {
 	/*
 	 * The stream is open. On a listener u is the listener's; give the stream its own with
-	 * vsock_stream_set_user, or refuse with vsock_stream_reset.
+	 * vsock_stream_set_user, refuse with vsock_stream_reset, or let the guest wait for the answer
+	 * with vsock_stream_defer.
 	 */
 	void (*on_open)(struct vsock_stream *s, void *u);
 	/*
@@ -52,7 +53,10 @@ struct vsock_ops {
 	 * guest credit for more; the rest is kept and offered again by vsock_stream_resume.
 	 */
 	size_t (*on_data)(struct vsock_stream *s, void *u, const uint8_t *p, size_t n);
-	/* After a short vsock_stream_write: try again. May be NULL. */
+	/*
+	 * After a short vsock_stream_write: try again. Also when the guest reads no more, which a
+	 * write of 0 bytes tells (-1). May be NULL.
+	 */
 	void (*on_writable)(struct vsock_stream *s, void *u);
 	/* The guest sends no more; all its bytes were consumed. May be NULL. */
 	void (*on_shutdown)(struct vsock_stream *s, void *u);
@@ -88,6 +92,15 @@ void vsock_stream_resume(struct vsock_stream *s);
 
 /* We send no more; the guest reads end of file after what was written. */
 void vsock_stream_shutdown(struct vsock_stream *s);
+/* We read no more: the guest's sends fail from here. */
+void vsock_stream_shutdown_read(struct vsock_stream *s);
+
+/*
+ * Inside on_open of a listener: the guest's connect goes on waiting until vsock_stream_accept (or
+ * its end). Nothing can be written before.
+ */
+void vsock_stream_defer(struct vsock_stream *s);
+void vsock_stream_accept(struct vsock_stream *s);
 
 /* Closes in order: the guest still reads what was written. The stream is not ours from here. */
 void vsock_stream_close(struct vsock_stream *s);

@@ -12,16 +12,19 @@
  *   rebind          takes the driver off the device and puts it back
  *   sysrq C         writes C to /proc/sysrq-trigger
  *   reboot, poweroff
- *   run PROGRAM ARGS  runs a program of the initramfs on the stream
+ *   put NAME        writes a program to /NAME, answers "ok\n"
+ *   run PROGRAM ARGS  runs a program on the stream
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/vm_sockets.h>
+#include <net/if.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/socket.h>
@@ -216,6 +219,20 @@ static void dial_and(int fd, char *args)
 					     (unsigned long long)(now_ns() - start)));
 }
 
+static void put(int fd, const char *name)
+{
+	char path[128];
+	ssize_t n;
+	int out;
+
+	snprintf(path, sizeof(path), "/%s", name);
+	out = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0755);
+	while ((n = read(fd, chunk, CHUNK)) > 0)
+		write_all(out, chunk, (size_t)n);
+	close(out);
+	write_all(fd, "ok\n", 3);
+}
+
 static void run(int fd, char *line)
 {
 	char *argv[16];
@@ -260,6 +277,8 @@ static void serve(int fd, char *cmd)
 		reboot(RB_AUTOBOOT);
 	else if (!strcmp(cmd, "poweroff"))
 		reboot(RB_POWER_OFF);
+	else if (!strncmp(cmd, "put ", 4))
+		put(fd, cmd + 4);
 	else if (!strncmp(cmd, "run ", 4))
 		run(fd, cmd + 4);
 	else
@@ -288,7 +307,16 @@ static int listen_on(unsigned port)
 	return fd;
 }
 
-/* The ACPI power button, as an init would take it: reports by the input device are not set up here. */
+static void loopback_up(void)
+{
+	struct ifreq lo = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &lo))
+		printf("testinit: lo: %s\n", strerror(errno));
+	close(fd);
+}
+
 int main(void)
 {
 	int listener;
@@ -298,6 +326,7 @@ int main(void)
 	mount("none", "/sys", "sysfs", 0, "");
 	setvbuf(stdout, NULL, _IONBF, 0);
 	load_modules();
+	loopback_up();
 	signal(SIGCHLD, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 	listener = listen_on(PORT);
