@@ -175,9 +175,9 @@ static void print_process(FILE *out, const json_t *p, size_t depth, bool last)
 	timeline_escape(out, *program ? program : *path ? path : *comm ? comm : "a process without a name");
 	if (json_is_integer(json_object_get(p, "pid")))
 		fprintf(out, " (pid %lld)", integer(p, "pid"));
-	if (*text(p, "args")) {
+	if (*text(p, "command")) {
 		fputs("  ", out);
-		timeline_escape(out, text(p, "args"));
+		timeline_escape(out, text(p, "command"));
 	}
 	fprintf(out, "%s\n", last ? "   ← this one" : "");
 }

@@ -277,19 +277,31 @@ struct row {
 	json_t *data;
 };
 
+/* Who opened it: what the event says, what the exec of that very process said, and its ancestors. */
+static void add_identity(struct row *row, const json_t *event)
+{
+	static const char *const copied[] = { "pid", "start_ns", "uid", "exe_sha256", "attested_by" };
+	const struct process *process =
+		process_find(row->ws->processes, json_integer_value(json_object_get(event, "pid")),
+			     (uint64_t)json_integer_value(json_object_get(event, "start_ns")));
+
+	for (size_t i = 0; i < sizeof(copied) / sizeof(copied[0]); i++)
+		if (json_object_get(event, copied[i]))
+			json_object_set(row->data, copied[i], json_object_get(event, copied[i]));
+	json_object_set_new(row->data, "program", json_string(text_of(event, "exe")));
+	if (process && process->exec_seq) {
+		json_object_set_new(row->data, "command", json_string(process->command));
+		json_object_set_new(row->data, "exec_seq", json_integer((json_int_t)process->exec_seq));
+	}
+	json_object_set_new(row->data, "chain", process_chain(row->ws->processes, event));
+}
+
 static void row_with_identity(void *user, const json_t *event)
 {
 	struct row *row = user;
 
-	if (event) {
-		static const char *const copied[] = { "pid", "start_ns", "uid", "exe_sha256", "attested_by" };
-
-		for (size_t i = 0; i < sizeof(copied) / sizeof(copied[0]); i++)
-			if (json_object_get(event, copied[i]))
-				json_object_set(row->data, copied[i], json_object_get(event, copied[i]));
-		json_object_set_new(row->data, "program", json_string(text_of(event, "exe")));
-		json_object_set_new(row->data, "chain", process_chain(row->ws->processes, event));
-	}
+	if (event)
+		add_identity(row, event);
 	workspace_event(row->ws, row->kind, row->data);
 	free(row);
 }

@@ -243,7 +243,6 @@ json_t *process_chain(struct process_table *table, const json_t *event)
 	json_t *said;
 	size_t i;
 
-	json_array_append_new(chain, chain_link(table, event));
 	json_array_foreach(json_object_get(event, "chain"), i, said)
 		json_array_append_new(chain, chain_link(table, said));
 	return chain;

@@ -35,7 +35,7 @@ void process_table_event(struct process_table *table, const char *kind, uint64_t
 const struct process *process_find(struct process_table *table, int64_t pid, uint64_t start_ns);
 
 /*
- * The ancestry of an event as a list for rows, nearest first: the process itself, then the event's own
+ * The ancestry of an event as a list for rows, nearest first, without the process itself: the event's own
  * chain, each entry {pid, start_ns, path, comm, command, exec_seq}, with what the table knows of it.
  * The caller's.
  */
