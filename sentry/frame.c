@@ -399,6 +399,9 @@ static void event(struct sentry_json *j, const struct sentry_record *r, enum sho
 		text_member(j, "exe", r, SENTRY_TEXT_EXE);
 		mark(j, r, SENTRY_EXE_UNKNOWN, "exe_unknown");
 		mark(j, r, SENTRY_EXE_DELETED, "exe_deleted");
+		if (r->text_len[SENTRY_TEXT_EXE] &&
+		    sentry_program_differs(&r->subject, r->text, r->text_len[SENTRY_TEXT_EXE]))
+			sentry_json_bool(j, "exe_changed", true);
 	}
 	kind_members(j, r, how);
 }

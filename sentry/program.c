@@ -134,3 +134,10 @@ const struct sentry_program *sentry_program_find(const struct sentry_process *pr
 	put_task_struct(task);
 	return slot(process, false);
 }
+
+bool sentry_program_differs(const struct sentry_process *process, const u8 *exe, size_t len)
+{
+	const struct sentry_program *p = slot(process, false);
+
+	return p && p->exe_len && (p->exe_len != len || memcmp(p->exe, exe, len) != 0);
+}

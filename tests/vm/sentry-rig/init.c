@@ -7,7 +7,8 @@
  *   key HEX            boot key
  *   level WORD         level to set; "none" leaves level and sandbox unset
  *   lockdown WORD      lockdown to raise after the load
- *   latch              modules_disabled=1 after the load
+ *   latch              kexec_load_disabled=1 before and modules_disabled=1 after the load
+ *   early COMMAND ...  start a program before the load
  *   params TEXT        more module parameters
  *   no-sentry          do not load it (for baselines)
  *   run COMMAND ...    run a program as root and wait for it
@@ -36,7 +37,7 @@
 #define CGROUP "/sys/fs/cgroup/holdfast"
 #define PARAMS "/sys/module/sentry/parameters/"
 
-static char key[65], level[16] = "files", lockdown[32], params[512];
+static char key[65], level[16] = "files", lockdown[32], params[512], early[512];
 static bool latch, no_sentry;
 
 static void write_file(const char *path, const char *text)
@@ -148,6 +149,10 @@ static void start_sentry(void)
 	start(text, false);
 	usleep(200000);
 
+	if (early[0])
+		start(early, false);
+	if (latch)
+		write_file("/proc/sys/kernel/kexec_load_disabled", "1");
 	mkdir(CGROUP, 0755);
 	mkdir(CGROUP "/sandbox", 0755);
 	if (no_sentry)
@@ -210,6 +215,8 @@ static bool setting(const char *line)
 		snprintf(lockdown, sizeof(lockdown), "%s", line + 9);
 	else if (!strncmp(line, "params ", 7))
 		snprintf(params, sizeof(params), "%s", line + 7);
+	else if (!strncmp(line, "early ", 6))
+		snprintf(early, sizeof(early), "%s", line + 6);
 	else if (!strcmp(line, "latch"))
 		latch = true;
 	else if (!strcmp(line, "no-sentry"))

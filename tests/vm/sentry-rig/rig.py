@@ -73,6 +73,15 @@ def module_bytes(kernel, release, name):
     return lzma.open(base + ".xz").read()
 
 
+def without_signature(module):
+    """Drop what CONFIG_MODULE_SIG appended: signature, its 12-byte description, the marker."""
+    marker = b"~Module signature appended~\n"
+    if not module.endswith(marker):
+        return module
+    (size,) = struct.unpack(">I", module[-len(marker) - 4:-len(marker)])
+    return module[:-len(marker) - 12 - size]
+
+
 def build_guest(kernel, release, sentry, scenario, work):
     for name in ("bin", "modules"):
         os.makedirs(os.path.join(work, name))
@@ -80,8 +89,11 @@ def build_guest(kernel, release, sentry, scenario, work):
     for i, name in enumerate(MODULES):
         with open(os.path.join(work, "modules", "%02d.ko" % i), "wb") as out:
             out.write(module_bytes(kernel, release, name))
+    extra = module_bytes(kernel, release, "drivers/net/dummy")
     with open(os.path.join(work, "modules", "extra.ko"), "wb") as out:
-        out.write(module_bytes(kernel, release, "drivers/net/dummy"))
+        out.write(extra)
+    with open(os.path.join(work, "modules", "unsigned.ko"), "wb") as out:
+        out.write(without_signature(extra))
     if sentry:
         shutil.copy(sentry, os.path.join(work, "modules", "sentry.ko"))
     with open(os.path.join(work, "scenario"), "w") as out:
