@@ -340,9 +340,9 @@ struct policy_conn {
 };
 
 /*
- * Called for each connection that the new policy judges differently or no longer allows.  @d is the new
- * decision: on POLICY_DENY the owner closes the connection; a kept one must be parsed under the new
- * policy from its next request on.
+ * Called for each open connection with the new policy's decision.  On POLICY_DENY the owner closes it, and
+ * also where @d->inspect says that its requests are now read but this one was opened as a plain tunnel; a
+ * kept one is judged under the new policy from its next request on.
  */
 typedef void (*policy_rejudge_fn)(void *user, const struct policy_conn *conn,
 				  const struct policy_decision *d);
@@ -429,6 +429,8 @@ struct policy_draft {
 struct policy_draft *policy_draft_rules(struct policy *current, struct policy *boundary,
 					const struct policy_denial *denials, size_t n_denials, size_t *n,
 					struct err *err);
+/* Would this have passed under @p?  For showing, after a draft was accepted, that it helped. */
+bool policy_denial_passes(const struct policy *p, const struct policy_denial *d);
 void policy_drafts_free(struct policy_draft *d, size_t n);
 
 #endif
