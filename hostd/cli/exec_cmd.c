@@ -74,12 +74,13 @@ static json_t *env_json(const json_t *pairs, struct err *err)
 }
 
 /* Adds the workspace's own environment below what the command line gives. */
-static void add_settings_env(const char *name, json_t *env)
+static int add_settings_env(const char *name, json_t *env)
 {
 	_cleanup_json_ json_t *ws = cli_call("ws.show", json_pack("{s:s}", "name", name));
 	json_t *settings = json_object_get(ws, "settings");
 
 	json_object_update_missing(env, json_object_get(settings, "env"));
+	return ws ? 0 : -1;
 }
 
 static int run(const char *name, struct exec_request *request, json_t *env)
@@ -89,7 +90,8 @@ static int run(const char *name, struct exec_request *request, json_t *env)
 	struct err err = { "" };
 	int fd, code;
 
-	add_settings_env(name, env);
+	if (add_settings_env(name, env))
+		return CLI_FAILED;
 	request->env = env;
 	fd = exec_open(name, command && *command ? command : "a login shell");
 	if (fd < 0)
