@@ -98,27 +98,59 @@ def remove_tree(name):
     shutil.rmtree(name, ignore_errors=True)
 
 
+def boot_id():
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as handle:
+        return handle.read().strip()
+
+
+def listing(folder):
+    """Hash over the names and sizes of all files below a folder."""
+    lines = []
+    for where, _, names in os.walk(folder):
+        for name in names:
+            full = os.path.join(where, name)
+            lines.append(f"{os.lstat(full).st_size} {os.path.relpath(full, folder)}")
+    return sha256_text("\n".join(sorted(lines)))
+
+
+def is_whole(final):
+    """A tree is there whole if its marker says so: written after it, and checked once a boot.
+
+    Nothing syncs thousands of files when a tree is made, so a crash of the machine may leave some
+    of them empty under a good name. After each boot names and sizes are therefore compared once.
+    """
+    marker = read_json(final + ".tree")
+    if not marker or not os.path.isdir(final):
+        return False
+    if marker["boot"] == boot_id():
+        return True
+    if marker["listing"] != listing(final):
+        return False
+    write_json(final + ".tree", {**marker, "boot": boot_id()})
+    return True
+
+
 def tree(name, fill):
-    """Return the cached tree `name`; fill(folder) makes it if it is not there yet."""
+    """Return the cached tree `name`; fill(folder) makes it if it is not there whole."""
     final = path(name)
-    if os.path.isdir(final):
+    if is_whole(final):
         return final
     with locked(name):
-        if os.path.isdir(final):
+        if is_whole(final):
             return final
         parent = os.path.dirname(final)
         prefix = ".tmp-" + os.path.basename(final)[:16] + "-"
         for left in os.listdir(parent):
             if left.startswith(prefix):
                 remove_tree(os.path.join(parent, left))
+        remove_tree(final)
         tmp = tempfile.mkdtemp(prefix=prefix, dir=parent)
         try:
             os.chmod(tmp, 0o755)
             fill(tmp)
-            fd = os.open(tmp, os.O_RDONLY)
-            os.sync()
-            os.close(fd)
+            marker = {"boot": boot_id(), "listing": listing(tmp)}
             os.rename(tmp, final)
+            write_json(final + ".tree", marker)
         except BaseException:
             remove_tree(tmp)
             raise

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """From two equal builds to a record, and from a record to the folder of modules."""
 import os
+import struct
 
-from . import cache, checks, record, sandbox
+from . import archive, cache, checks, record, sandbox, symbols
 
 
 def make_record(row, snapshot):
@@ -19,10 +20,23 @@ def make_record(row, snapshot):
     if len({(done["sha256"], done["raw_sha256"]) for done in builds}) != 1:
         return None, "its builds differ"
     found = checks.static(row, record.module_path(where))
+    probes = probe_symbols(row, snapshot[0])
+    if probes:
+        enough = len(probes["absent"]) * 4 <= probes["wanted"]
+        found["probes"] = "ok" if enough else f"{len(probes['absent'])} of {probes['wanted']} absent"
     wrong = checks.bad(found)
     if wrong:
         return None, "; ".join(f"{name}: {text}" for name, text in wrong.items())
-    return record.assemble(row, snapshot, builds, found), None
+    return {**record.assemble(row, snapshot, builds, found), "probes": probes}, None
+
+
+def probe_symbols(row, folder):
+    """Which of the source's hooks this kernel has not, by its BTF; None when that cannot be said."""
+    try:
+        found = symbols.absent(row, folder)
+    except (archive.Missing, archive.Untrusted, OSError, ValueError, struct.error):
+        return None
+    return found and {"wanted": len(found[0]), "absent": found[1]}
 
 
 def publish(out, row, made, where):

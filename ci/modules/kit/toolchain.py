@@ -46,7 +46,7 @@ def tar_path(digest):
 
 def tar_is_whole(digest):
     """The tree, once unpacked, is enough; else the tar is hashed before it is unpacked."""
-    if os.path.isdir(cache.path("roots", digest)):
+    if cache.is_whole(cache.path("roots", digest)):
         return True
     name = tar_path(digest)
     return os.path.exists(name) and cache.sha256_file(name) == digest
