@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -34,7 +35,7 @@
 #include "lib/io.h"
 #include "lib/json.h"
 
-enum { CROWDED_BYTES = 4 * 1024 * 1024, LEAVE_POLL_MS = 20 };
+enum { CROWDED_BYTES = 4 * 1024 * 1024, LEAVE_POLL_MS = 20, DESCRIPTORS_MAX = 8192 };
 
 static int peer_serve(struct vm *vm, int fd, bool newcomer, struct err *err);
 
@@ -561,6 +562,17 @@ static void vm_free(struct vm *vm)
 	free(vm);
 }
 
+/* Each flow of the guest is a descriptor, and the usual soft limit is 1024. */
+static void raise_descriptor_limit(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r))
+		return;
+	r.rlim_cur = r.rlim_max < DESCRIPTORS_MAX ? r.rlim_max : DESCRIPTORS_MAX;
+	setrlimit(RLIMIT_NOFILE, &r);
+}
+
 int vm_role_main(int hostd_fd)
 {
 	struct vm *vm = calloc(1, sizeof(*vm));
@@ -569,6 +581,7 @@ int vm_role_main(int hostd_fd)
 
 	signal(SIGPIPE, SIG_IGN);
 	prctl(PR_SET_DUMPABLE, 0);
+	raise_descriptor_limit();
 	if (!vm)
 		die("hostd vm: out of memory");
 	vm->state = VM_IDLE;
