@@ -3,7 +3,8 @@
  *
  * The switch knows no QEMU, no policy and no roles. It asks through
  * struct switch_ops and is answered later (or from inside the callback) by the
- * switch_*_verdict() calls. Everything runs on one loop and never blocks.
+ * switch_*_verdict() calls. Everything runs on one loop and never blocks. The process ignores SIGPIPE
+ * (libslirp writes with send()) and may hold one descriptor for each flow.
  * docs/protocol/network.md says what the guest sees.
  */
 #ifndef HOLDFAST_NET_SWITCH_H

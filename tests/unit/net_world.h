@@ -386,6 +386,7 @@ static bool world_enter(struct world *w)
 	char map[64];
 
 	*w = (struct world){ .inspect_fd = -1 };
+	signal(SIGPIPE, SIG_IGN);
 	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
 		return false;
 	snprintf(map, sizeof(map), "0 %u 1", uid);
