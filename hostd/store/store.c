@@ -466,6 +466,7 @@ void store_row(struct store *s, const struct store_row *r)
 		item->r.host_ns = wall_ns(s);
 	if (!item->r.count)
 		item->r.count = 1;
+	item->at_ms = mono_ms(s);
 	if (event_defs[r->kind].fold_s) {
 		char sentence[1024];
 
@@ -708,15 +709,15 @@ static struct unit *take_units(struct store *s)
 }
 
 /* Folds the entries: what is absorbed is no row. Done once, whatever happens to the transaction. */
-static void prepare(struct store *s, int64_t now_ms, bool closing)
+static void prepare(struct store *s, int64_t now_ms, bool drained, bool closing)
 {
-	fold_close(s->fold, now_ms, batch_add_closing, s);
 	for (struct unit *u = s->batch.units; u; u = u->next)
 		for (struct item_row *r = u->rows; r; r = r->next) {
-			r->absorbed = r->sentence && fold_take(s->fold, &r->r, r->sentence, now_ms);
+			fold_close(s->fold, r->at_ms, batch_add_closing, s);
+			r->absorbed = r->sentence && fold_take(s->fold, &r->r, r->sentence, r->at_ms);
 		}
-	if (closing)
-		fold_close(s->fold, INT64_MAX, batch_add_closing, s);
+	if (drained)
+		fold_close(s->fold, closing ? INT64_MAX : now_ms, batch_add_closing, s);
 	fold_save(s->fold, batch_add_fold, s);
 	s->batch_ready = true;
 }
@@ -907,12 +908,12 @@ static bool work_due(struct store *s, int64_t now, int64_t *sleep_ms)
 }
 
 /* One turn without the lock; false: it has to be tried again. */
-static bool turn(struct store *s, int64_t now, bool checkpoint, bool prune_now, bool closing)
+static bool turn(struct store *s, int64_t now, bool checkpoint, bool prune_now, bool drained, bool closing)
 {
 	if (!s->batch_ready) {
 		if (prune_now)
 			prune(s, s->prune_days);
-		prepare(s, now, closing);
+		prepare(s, now, drained, closing);
 	}
 	s->batch.checkpoint = checkpoint || checkpoint_due(s, now);
 	if (write_batch(s) != DB_OK)
@@ -931,7 +932,7 @@ static void *writer(void *u)
 	for (;;) {
 		int64_t now = mono_ms(s), sleep_ms;
 		uint64_t checkpoint_asked = s->checkpoint_asked, prune_asked = s->prune_asked;
-		bool closing, done;
+		bool drained, closing, done;
 
 		if (!work_due(s, now, &sleep_ms)) {
 			wait_until(s, &s->work, sleep_ms);
@@ -941,9 +942,11 @@ static void *writer(void *u)
 			break;
 		if (!s->batch_ready)
 			s->batch.units = take_units(s);
-		closing = s->stop && !s->queue;
+		drained = !s->queue;
+		closing = s->stop && drained;
 		pthread_mutex_unlock(&s->lock);
-		done = turn(s, now, closing || checkpoint_asked != s->checkpoint_done, prune_asked != s->prune_done, closing);
+		done = turn(s, now, closing || checkpoint_asked != s->checkpoint_done, prune_asked != s->prune_done, drained,
+			    closing);
 		pthread_mutex_lock(&s->lock);
 		if (done) {
 			failing_since = -1;

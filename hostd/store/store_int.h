@@ -15,6 +15,7 @@ struct item_row {
 	struct store_row r;
 	size_t bytes;
 	char *sentence; /* of kinds that fold */
+	int64_t at_ms;	/* when it was appended: windows go by this, not by when the thread came to it */
 	bool absorbed;
 	uint8_t fold_key[STORE_HASH_BYTES]; /* closing rows: the window that is over */
 };
