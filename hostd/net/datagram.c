@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Allowed UDP and ICMP echo flows: one connected socket of the host for each.
  *
- * A connected socket takes datagrams from its peer alone, so what comes back belongs to the flow.
- * Echo uses the kernel's ping sockets, which need no privilege where ping_group_range has
- * us; elsewhere the flow ends with the kernel's error. The kernel puts an identifier of its own in
- * place of the guest's and only lets replies through that match.
+ * A connected socket takes datagrams from its peer alone, so what comes back belongs to the
+ * flow. Echo uses the kernel's ping sockets, which need no privilege where ping_group_range has
+ * us; elsewhere the flow ends with the kernel's error. The kernel puts an identifier of its own
+ * in place of the guest's and only lets replies through that match.
  */
 #include <errno.h>
 #include <string.h>
@@ -87,8 +87,8 @@ void datagram_open(struct switch_ctx *c, struct flow_entry *e, struct sockaddr_i
 		datagram_input(c, e, &f);
 }
 
-/* The first datagram stays held: an error of a later one quotes it, and the guest's kernel looks at the
- * addresses and ports only. */
+/* The first datagram stays held: an error about a later one quotes it, and the guest's kernel
+ * looks at the addresses and ports only. */
 void datagram_input(struct switch_ctx *c, struct flow_entry *e, const struct frame *f)
 {
 	bool udp = e->pub.proto == IPPROTO_UDP;

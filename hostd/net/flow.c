@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Flows: one entry for each (protocol, guest port, destination, port), bounded.
  *
- * Goal: no byte leaves for a destination before policy has said so for exactly this flow, and a flow
- * that policy takes back ends at once. The identity of a flow is what the guest's packet says: its source
- * MAC and address were checked at the door, so the tuple is this VM's.
+ * Goal: no byte leaves for a destination before policy has said so for exactly this flow, and
+ * a flow that policy takes back ends at once. The identity of a flow is what the guest's packet
+ * says: its source MAC and address were checked at the door, so the tuple is this VM's.
  *
- *   first packet --> ASKING --allow--> CONNECTING --> HANDSHAKE --> OPEN --> CLOSING --> free   (TCP)
- *                      |    --allow--> OPEN --idle--> free                              (UDP, echo)
- *                      |    --deny---> RST, free (TCP); ICMP 3/13, REFUSED (UDP, echo)
+ *   first packet -> ASKING --allow-> CONNECTING -> HANDSHAKE -> OPEN -> CLOSING -> free  (TCP)
+ *                          --allow-> OPEN --idle-> free                           (UDP, echo)
+ *                          --deny--> RST, free (TCP); ICMP 3/13, REFUSED (UDP, echo)
  *
- * The first packet is held while policy decides, and again while the host connects, so that the guest's
- * connect() fails as the real one did. Retransmits are ignored. A datagram flow that was refused stays
- * for REFUSED_MS as REFUSED, so that a client that tries again is refused without another question.
+ * The first packet is held while policy decides, and again while the host connects, so that the
+ * guest's connect() fails as the real one did. Retransmits are ignored. A datagram flow that was
+ * refused stays for REFUSED_MS as REFUSED, so that a client that tries again is refused without
+ * another question.
  *
  * What a hostile guest may try: more flows or questions than there is room for (refused at
  * once, told at a limited rate, counted); a new SYN on a tuple that is open (a new flow with a new

@@ -92,7 +92,7 @@ struct frame_out {
 
 void frame_out_eth(struct frame_out *o, const uint8_t dst[6], const uint8_t src[6],
 		   uint16_t ethertype);
-/* Appends an IPv4 header for l4_len bytes to come; frag is the fragment field (flags and offset). */
+/* Appends an IPv4 header for l4_len bytes to come; frag is the field of flags and offset. */
 void frame_out_ip(struct frame_out *o, struct in_addr src, struct in_addr dst, uint8_t proto,
 		  size_t l4_len, uint16_t id, uint16_t frag);
 void frame_out_bytes(struct frame_out *o, const void *p, size_t n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Which name an address was given out for: pins of allowed names, synthetic ones of refused names. */
+/* Which name an address was given out for. */
 #ifndef HOLDFAST_NET_NAME_H
 #define HOLDFAST_NET_NAME_H
 

@@ -19,16 +19,13 @@
  * Order of a connection: allowed -> connect() on the host -> SYN to libslirp -> guest's ACK
  * -> libslirp has the socket. So a destination that refuses is refused to the guest as well.
  *
- * libslirp wants to be polled: fill says which descriptors it waits for, poll handles them.
- * They sit in an epoll of their own, whose descriptor is on the loop. Nothing of libslirp is
- * entered while it runs: what its callbacks find out (a flow is over, is gone, must die) is marked
- * and done in nat_settle().
+ * Nothing of libslirp is entered while it runs: what its callbacks find out (a flow is over,
+ * is gone, must die) is marked and done in nat_settle().
  */
 #include "hostd/net/nat.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libslirp.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,9 +34,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "hostd/net/slirp_poll.h"
 #include "lib/io.h"
 
-enum { CONNECT_MS = 30000, HANDSHAKE_MS = 30000, READY_MAX = 128 };
+enum { CONNECT_MS = 30000, HANDSHAKE_MS = 30000 };
 
 /* Addresses that exist between this file and libslirp only. */
 enum { INSIDE_NET = 0x0a000200, INSIDE_MASK = 0xffffff00, INSIDE_HOST = 0x0a000202,
@@ -47,36 +45,13 @@ enum { INSIDE_NET = 0x0a000200, INSIDE_MASK = 0xffffff00, INSIDE_HOST = 0x0a0002
 
 static const uint8_t inside_mac[6] = { 0x52, 0x55, 0x0a, 0, 2, 2 };
 
-struct poll_entry {
-	int fd;
-	int wanted;
-	int ready;
-};
-
-/* What epoll knows of a descriptor number. */
-struct polled {
-	uint32_t registered; /* epoll mask, 0 = not in the set */
-	unsigned round;
-	int at; /* in polls, of this round */
-};
-
 struct nat {
 	struct switch_ctx *c;
 	Slirp *slirp;
-	int epoll;
-	struct loop_fd *watch;
-	struct loop_timer *timer;
-	uint64_t timer_due_ms;
+	struct slirp_poll *poll;
 	int portal;    /* listening unix socket */
 	int dead;      /* a socket whose peer is closed */
 	char path[104];
-	struct poll_entry polls[SWITCH_FLOWS_MAX];
-	size_t polls_n;
-	int last_fds[SWITCH_FLOWS_MAX]; /* registered in the round before */
-	size_t last_n;
-	unsigned round;
-	struct polled *polled; /* by descriptor */
-	size_t polled_n;
 	struct flow_entry *by_port[SWITCH_FLOWS_MAX + 1];
 	bool registered[SWITCH_FLOWS_MAX + 1];
 	uint16_t last_port;
@@ -245,33 +220,6 @@ void nat_tcp_input(struct switch_ctx *c, struct flow_entry *e, const struct fram
 
 /* ---- descriptors ---- */
 
-static struct polled *polled_at(struct nat *n, int fd)
-{
-	size_t want = (size_t)fd + 1;
-	struct polled *p;
-
-	if (want <= n->polled_n)
-		return &n->polled[fd];
-	want = (want + 255) & ~(size_t)255;
-	p = realloc(n->polled, want * sizeof(*p));
-	if (!p)
-		return NULL;
-	memset(p + n->polled_n, 0, (want - n->polled_n) * sizeof(*p));
-	n->polled = p;
-	n->polled_n = want;
-	return &n->polled[fd];
-}
-
-static void unpoll(struct nat *n, int fd)
-{
-	struct polled *p = polled_at(n, fd);
-
-	if (!p || !p->registered)
-		return;
-	epoll_ctl(n->epoll, EPOLL_CTL_DEL, fd, NULL);
-	p->registered = 0;
-}
-
 /* libslirp has just connected this descriptor to the portal, for the flow whose segment it
  * is handling. */
 static void on_register(int fd, void *u)
@@ -303,7 +251,7 @@ static void on_unregister(int fd, void *u)
 
 	if (fd < 0 || n->closing)
 		return;
-	unpoll(n, fd);
+	slirp_poll_forget(n->poll, fd);
 	for (size_t i = 0; i < SWITCH_FLOWS_MAX; i++) {
 		struct flow_entry *e = flow_at(n->c, i);
 
@@ -313,119 +261,6 @@ static void on_unregister(int fd, void *u)
 			return;
 		}
 	}
-}
-
-static int on_add_poll(int fd, int events, void *u)
-{
-	struct nat *n = u;
-
-	if (switch_congested(n->c))
-		events &= ~(SLIRP_POLL_IN | SLIRP_POLL_PRI | SLIRP_POLL_HUP);
-	if (!(events & ~SLIRP_POLL_ERR) || n->polls_n == SWITCH_FLOWS_MAX)
-		return -1;
-	n->polls[n->polls_n] = (struct poll_entry){ fd, events, 0 };
-	return (int)n->polls_n++;
-}
-
-static int on_get_revents(int idx, void *u)
-{
-	struct nat *n = u;
-
-	if (idx < 0 || (size_t)idx >= n->polls_n)
-		return 0;
-	return n->polls[idx].ready & n->polls[idx].wanted;
-}
-
-static uint32_t to_epoll(int events)
-{
-	return (events & SLIRP_POLL_IN ? (uint32_t)EPOLLIN : 0) |
-	       (events & SLIRP_POLL_OUT ? (uint32_t)EPOLLOUT : 0) |
-	       (events & SLIRP_POLL_PRI ? (uint32_t)EPOLLPRI : 0);
-}
-
-static int from_epoll(uint32_t events)
-{
-	return (events & EPOLLIN ? SLIRP_POLL_IN : 0) | (events & EPOLLOUT ? SLIRP_POLL_OUT : 0) |
-	       (events & EPOLLPRI ? SLIRP_POLL_PRI : 0) |
-	       (events & EPOLLERR ? SLIRP_POLL_ERR : 0) | (events & EPOLLHUP ? SLIRP_POLL_HUP : 0);
-}
-
-/* Makes the epoll set what fill asked for. */
-static void sync_epoll(struct nat *n)
-{
-	n->round++;
-	for (size_t i = 0; i < n->polls_n; i++) {
-		struct epoll_event ev = { .events = to_epoll(n->polls[i].wanted),
-					  .data.fd = n->polls[i].fd };
-		struct polled *p = polled_at(n, ev.data.fd);
-
-		if (!p)
-			continue;
-		p->round = n->round;
-		p->at = (int)i;
-		if (p->registered == ev.events)
-			continue;
-		if (!epoll_ctl(n->epoll, p->registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, ev.data.fd,
-			       &ev))
-			p->registered = ev.events;
-	}
-	for (size_t i = 0; i < n->last_n; i++) {
-		struct polled *p = polled_at(n, n->last_fds[i]);
-
-		if (p && p->round != n->round)
-			unpoll(n, n->last_fds[i]);
-	}
-	n->last_n = n->polls_n;
-	for (size_t i = 0; i < n->polls_n; i++)
-		n->last_fds[i] = n->polls[i].fd;
-}
-
-static void run_slirp(struct nat *n)
-{
-	n->in_slirp = true;
-	slirp_pollfds_poll(n->slirp, 0, on_get_revents, n);
-	n->in_slirp = false;
-}
-
-static void on_timer(void *u)
-{
-	struct nat *n = u;
-
-	n->timer = NULL;
-	for (size_t i = 0; i < n->polls_n; i++)
-		n->polls[i].ready = 0;
-	run_slirp(n);
-	switch_settle(n->c);
-}
-
-static void arm_timer(struct nat *n, uint32_t timeout_ms)
-{
-	uint64_t due_ms = loop_now_ms() + timeout_ms;
-
-	if (n->timer && n->timer_due_ms <= due_ms)
-		return; /* an early look costs less than a new timer */
-	loop_timer_del(n->timer);
-	n->timer = n->flows ? loop_timer_add(n->c->loop, timeout_ms, 0, on_timer, n) : NULL;
-	n->timer_due_ms = due_ms;
-}
-
-static void on_ready(void *u, int fd, uint32_t events)
-{
-	struct epoll_event ready[READY_MAX];
-	struct nat *n = u;
-	int count = epoll_wait(fd, ready, READY_MAX, 0);
-
-	(void)events;
-	for (size_t i = 0; i < n->polls_n; i++)
-		n->polls[i].ready = 0;
-	for (int i = 0; i < count; i++) {
-		struct polled *p = polled_at(n, ready[i].data.fd);
-
-		if (p && p->round == n->round)
-			n->polls[p->at].ready = from_epoll(ready[i].events);
-	}
-	run_slirp(n);
-	switch_settle(n->c);
 }
 
 /* ---- flows ---- */
@@ -482,8 +317,8 @@ static void reset_guest(struct switch_ctx *c, const struct flow_entry *e)
 		refuse_tcp_reset(c, &held);
 }
 
-/* The host's connection is reset here and now, whatever libslirp does next: its descriptor becomes a
- * socket whose peer is gone. */
+/* The host's connection is reset here and now, whatever libslirp does next: its descriptor
+ * becomes a socket whose peer is gone. */
 void nat_tcp_kill(struct switch_ctx *c, struct flow_entry *e, bool tell_guest)
 {
 	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
@@ -495,7 +330,7 @@ void nat_tcp_kill(struct switch_ctx *c, struct flow_entry *e, bool tell_guest)
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	if (e->slirp_fd >= 0) {
-		unpoll(n, e->slirp_fd);
+		slirp_poll_forget(n->poll, e->slirp_fd);
 		dup3(n->dead, e->slirp_fd, O_CLOEXEC);
 	} else if (e->fd >= 0) {
 		close(e->fd);
@@ -613,7 +448,6 @@ static void settle_flow(struct nat *n, struct flow_entry *e)
 void nat_settle(struct switch_ctx *c)
 {
 	struct nat *n = c->nat;
-	uint32_t timeout_ms = UINT32_MAX;
 
 	if (n->settling || n->in_slirp)
 		return;
@@ -627,11 +461,18 @@ void nat_settle(struct switch_ctx *c)
 				settle_flow(n, e);
 		}
 	}
-	n->polls_n = 0;
-	slirp_pollfds_fill(n->slirp, &timeout_ms, on_add_poll, n);
-	sync_epoll(n);
-	arm_timer(n, timeout_ms);
+	slirp_poll_arm(n->poll, n->slirp, n->flows > 0);
 	n->settling = false;
+}
+
+static void on_ready(void *u)
+{
+	struct nat *n = u;
+
+	n->in_slirp = true;
+	slirp_poll_dispatch(n->poll, n->slirp);
+	n->in_slirp = false;
+	switch_settle(n->c);
 }
 
 /* ---- life ---- */
@@ -701,11 +542,8 @@ static int open_sockets(struct nat *n, struct err *err)
 		return err_errno(err, "socketpair");
 	n->dead = sv[0];
 	close(sv[1]);
-	n->epoll = epoll_create1(EPOLL_CLOEXEC);
-	if (n->epoll < 0)
-		return err_errno(err, "epoll_create1");
-	n->watch = loop_fd_add(n->c->loop, n->epoll, EPOLLIN, on_ready, n, err);
-	return n->watch ? 0 : -1;
+	n->poll = slirp_poll_new(n->c, on_ready, n, err);
+	return n->poll ? 0 : -1;
 }
 
 /* libslirp sends to the guest's MAC only after it has heard of it: a gratuitous ARP. */
@@ -747,7 +585,7 @@ int nat_new(struct switch_ctx *c, struct err *err)
 	if (!n)
 		return err_set(err, "no memory for the NAT");
 	n->c = c;
-	n->portal = n->dead = n->epoll = -1;
+	n->portal = n->dead = -1;
 	c->nat = n;
 	if (open_sockets(n, err))
 		return -1;
@@ -768,17 +606,13 @@ void nat_free(struct switch_ctx *c)
 	n->closing = true;
 	if (n->slirp)
 		slirp_cleanup(n->slirp);
-	loop_timer_del(n->timer);
-	loop_fd_del(n->watch);
-	if (n->epoll >= 0)
-		close(n->epoll);
+	slirp_poll_free(n->poll);
 	if (n->dead >= 0)
 		close(n->dead);
 	if (n->portal >= 0) {
 		close(n->portal);
 		unlink(n->path);
 	}
-	free(n->polled);
 	free(n);
 	c->nat = NULL;
 }

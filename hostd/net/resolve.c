@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Upstream resolution of allowed names: c-ares, its sockets and its timer on our loop.
  *
- * Only A records are asked for, of the configured servers alone: no hosts file, no search list, no
- * resolv.conf. c-ares picks random query ids and source ports and follows CNAMEs within the answer; every
- * address of the end of the chain goes to policy.
+ * Only A records are asked for, of the configured servers alone: no hosts file, no search list,
+ * no resolv.conf. c-ares picks random query ids and source ports and follows CNAMEs within the
+ * answer; every address at the end of the chain goes to policy.
  */
 #define CARES_NO_DEPRECATED /* ares_query() and its parser exist in every version we meet */
 #include <ares.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The switch: frames from and to QEMU, and who gets which frame.
  *
- * Limits: one guest port. A frame is at most the MTU and 14 bytes; QEMU's length field may say up to
- * LINK_FRAME_MAX (its own bound), anything above means that the stream is out of step, and the link
- * is dropped. Towards the guest OUT_MAX bytes are queued; from OUT_HIGH on nothing more is
- * read from the outside (switch_congested), and what does not fit is lost as on any wire.
+ * Limits: one guest port. A frame is at most the MTU and 14 bytes; QEMU's length field may say
+ * up to LINK_FRAME_MAX (its own bound), anything above means that the stream is out of step, and
+ * the link is dropped. Towards the guest OUT_MAX bytes are queued; from OUT_HIGH on nothing more
+ * is read from the outside (switch_congested), and what does not fit is lost as on any wire.
  *
  * Every frame passes frame_check() before anything here looks at it. Order for what is left: ARP;
  * DHCP and DNS of the gateway; ICMP; and the rest are flows.

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The network of one VM: a switch with one guest port, its DHCP, DNS and NAT.
  *
- * The switch knows no QEMU, no policy and no roles. It asks through
- * struct switch_ops and is answered later (or from inside the callback) by the
- * switch_*_verdict() calls. Everything runs on one loop and never blocks. The process ignores SIGPIPE
- * (libslirp writes with send()) and may hold one descriptor for each flow.
+ * The switch knows no QEMU, no policy and no roles. It asks through struct switch_ops and is
+ * answered later (or from inside the callback) by the switch_*_verdict() calls. Everything runs
+ * on one loop and never blocks. The process ignores SIGPIPE (libslirp writes with send()) and
+ * may hold one descriptor for each flow.
  * docs/protocol/network.md says what the guest sees.
  */
 #ifndef HOLDFAST_NET_SWITCH_H

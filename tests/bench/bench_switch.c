@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Figures of the switch: `bench_switch` with a guest behind a tap, `bench_switch qemu|user KERNEL INITRD MTU`
- * with a guest of QEMU on the switch or on QEMU's own user network. */
+/* Figures of the switch: `bench_switch` with a guest behind a tap; `bench_switch qemu|user KERNEL
+ * INITRD MTU` with a guest of QEMU on the switch or on QEMU's own user network. */
 #include <sys/resource.h>
 
 #include "tests/unit/net_world.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Frames of the guest: the checks at the door, then the whole switch over its link.
  *
- * The input is one frame. It is judged as it is and once more with the source and the IP checksum put
- * right, so that the fuzzer gets past the door.
+ * The input is one frame. It is judged as it is and once more with the source and the IP
+ * checksum put right, so that the fuzzer gets past the door.
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Two network namespaces for tests of the switch: one with servers and the switch, one with a guest.
+/* Two network namespaces for tests of the switch: servers and switch in one, a guest in the other.
  *
  * The guest is a kernel network stack behind a tap device; a relay speaks QEMU's framing
  * between the tap and the switch. Addresses are documentation addresses on the loopback
