@@ -213,13 +213,18 @@ int disk_checkpoint(const char *dir, const char *name, struct err *err)
 													 0;
 }
 
-static int state_drop(const char *dir, struct err *err)
+int disk_state_drop(const char *dir, struct err *err)
 {
+	static const char *const names[] = { DISK_STATE, DISK_STATE_INFO };
 	char path[PATH_BYTES];
 
-	if (path_of(path, dir, DISK_STATE, err))
-		return -1;
-	return unlink(path) && errno != ENOENT ? err_errno(err, "remove %s", path) : 0;
+	for (int i = 0; i < 2; i++) {
+		if (path_of(path, dir, names[i], err))
+			return -1;
+		if (unlink(path) && errno != ENOENT)
+			return err_errno(err, "remove %s", path);
+	}
+	return 0;
 }
 
 int disk_rollback(const char *dir, const char *name, struct err *err)
@@ -230,7 +235,7 @@ int disk_rollback(const char *dir, const char *name, struct err *err)
 		return -1;
 	if (!find(list, name))
 		return err_set(err, "there is no checkpoint %s", name);
-	if (state_drop(dir, err))
+	if (disk_state_drop(dir, err))
 		return -1;
 	return snapshot(dir, DISK_ROOT, "-a", name, err) || snapshot(dir, DISK_HOME, "-a", name, err) ? -1 :
 													 0;
@@ -296,7 +301,7 @@ int disk_reset(const char *dir, struct err *err)
 {
 	char path[PATH_BYTES];
 
-	if (state_drop(dir, err) || path_of(path, dir, DISK_ROOT, err))
+	if (disk_state_drop(dir, err) || path_of(path, dir, DISK_ROOT, err))
 		return -1;
 	return unlink(path) && errno != ENOENT ? err_errno(err, "remove %s", path) : 0;
 }

@@ -12,6 +12,7 @@
 #define DISK_ROOT "disk.qcow2" /* overlay of the signed base */
 #define DISK_HOME "home.qcow2" /* ext4 on /home */
 #define DISK_STATE "vm.state"  /* RAM of a suspended VM */
+#define DISK_STATE_INFO "vm.state.json" /* its boot, key and configuration; secret */
 #define DISK_LOCK "vm.lock"
 
 enum {
@@ -47,6 +48,9 @@ json_t *disk_list(const char *dir, struct err *err);
 int disk_thin(const char *dir, int64_t now_s, struct err *err);
 /* The pure part: sets drop[i] for n times (seconds, oldest first). */
 void disk_thin_pick(const int64_t *time_s, size_t n, int64_t now_s, bool *drop);
+
+/* Drops the RAM of a suspended VM, if there is one: it must not outlive its disk. */
+int disk_state_drop(const char *dir, struct err *err);
 
 /* The system disk is made anew from the base at the next start; home stays. */
 int disk_reset(const char *dir, struct err *err);

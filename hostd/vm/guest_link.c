@@ -74,6 +74,8 @@ static int take(struct guest_link *l)
 	}
 	buf_drop(&l->in, LENGTH_BYTES + n);
 	tell_session(l, msg);
+	if (json_is_true(json_object_get(msg, "ready")))
+		vm_guest_ready(l->vm);
 	vm_up(l->vm, ROLE_VM_GUEST_STATUS, json_pack("{s:o}", "msg", msg));
 	return 1;
 }
@@ -109,6 +111,7 @@ static void stream_open(struct vsock_stream *s, void *u)
 	}
 	forget(l);
 	l->stream = s;
+	vm_tell_time(l->vm);
 }
 
 static void stream_writable(struct vsock_stream *s, void *u)

@@ -40,6 +40,7 @@ struct sentry_link {
 	STAILQ_HEAD(, held) held;
 	size_t held_bytes;
 	uint64_t last_seq;
+	json_t *durable_state; /* of the last frame that hostd has made durable */
 	bool full_told;
 };
 
@@ -247,6 +248,8 @@ static void held_drop_first(struct sentry_link *l)
 
 	STAILQ_REMOVE_HEAD(&l->held, list);
 	l->held_bytes -= h->len;
+	json_decref(l->durable_state);
+	l->durable_state = json_incref(json_object_get(h->json, "state"));
 	json_decref(h->json);
 	free(h);
 }
@@ -263,6 +266,7 @@ void sentry_link_free(struct sentry_link *l)
 	}
 	while (!STAILQ_EMPTY(&l->held))
 		held_drop_first(l);
+	json_decref(l->durable_state);
 	session_free(l->session);
 	free(l);
 }
@@ -324,6 +328,11 @@ size_t sentry_link_held(const struct sentry_link *l)
 void sentry_link_end(struct sentry_link *l, bool by_host)
 {
 	session_end(l->session, by_host);
+}
+
+const json_t *sentry_link_durable_state(const struct sentry_link *l)
+{
+	return l->durable_state;
 }
 
 json_t *sentry_link_status(const struct sentry_link *l)

@@ -29,6 +29,15 @@ enum vm_state {
 	VM_ATTACHING = 16, /* of a connection to vm.sock before its ATTACH */
 };
 
+/* Alarms of one kind come at most once in VM_ALARM_MS: a guest can cause them at will. */
+enum { VM_ALARM_KINDS = 16, VM_ALARM_MS = 10000, VM_TIME_MS = 60000 };
+
+struct alarm_kind {
+	const char *kind;
+	uint64_t last_ms;
+	uint64_t held_back;
+};
+
 struct sentry_link;
 struct guest_link;
 struct net_link;
@@ -41,7 +50,7 @@ struct vm_config {
 	const json_t *guest_spec, *net, *sentry_state, *bridges;
 	int64_t cpus, memory_mib, home_bytes;
 	bool cut, resume;
-	uint8_t boot_key[ROLE_BOOT_KEY_BYTES]; /* wiped once initramfs and session have it */
+	uint8_t boot_key[ROLE_BOOT_KEY_BYTES]; /* kept for a suspend, wiped with the struct */
 };
 
 struct vm {
@@ -67,6 +76,14 @@ struct vm {
 	struct guest_link *guest;
 	struct net_link *net;
 
+	struct alarm_kind alarms[VM_ALARM_KINDS];
+	uint64_t events_dropped; /* flow events that hostd was too far behind for */
+	uint64_t time_told_ms;	 /* when the guest was last told the time */
+	bool booted;		 /* sandboxd said ready: this boot has its checkpoint */
+	bool vsock_cut;
+	struct suspend *suspend; /* under way */
+	json_t *resumed;	 /* what vm.state said, when started from it */
+
 	bool kvm;
 	bool running;		 /* the CPUs run */
 	bool by_host;		 /* a verb of the host ends it */
@@ -86,6 +103,7 @@ bool vm_up(struct vm *vm, uint16_t type, json_t *json);
 bool vm_up_blob(struct vm *vm, uint16_t type, json_t *json, const void *blob, size_t n);
 void vm_done(struct vm *vm, uint64_t id, json_t *extra);
 void vm_failed(struct vm *vm, uint64_t id, const char *step, const char *cause, const char *next);
+/* kind is a literal. */
 void vm_alarm(struct vm *vm, const char *kind, const char *text);
 /* True if what hostd has not read yet is so much that guests have to wait. */
 bool vm_up_crowded(const struct vm *vm);
@@ -110,7 +128,8 @@ void vm_start_failed(struct vm *vm, const char *step, const char *cause, const c
 
 extern const struct qmp_ops vm_qmp_ops;
 extern const struct vhost_user_ops vm_device_ops;
-void vm_begin(struct vm *vm);	   /* QMP answers: let the CPUs run */
+void vm_begin(struct vm *vm);	   /* waits for QMP, then resumes or runs */
+void vm_run(struct vm *vm);	   /* lets the CPUs run: STARTED follows */
 void vm_qemu_ready(void *u, int fd, uint32_t events); /* its pidfd: it has ended */
 void vm_pause(struct vm *vm, uint64_t id, const char *reason); /* id 0: nobody waits */
 void vm_cont(struct vm *vm, uint64_t id);
@@ -120,6 +139,19 @@ void vm_replug(struct vm *vm, uint64_t id);
 void vm_dump(struct vm *vm, uint64_t id, int fd);
 void vm_checkpoint(struct vm *vm, uint64_t id, const char *name);
 json_t *vm_status(struct vm *vm);
+/* sandboxd says that sessions may come: the disks are worth keeping. */
+void vm_guest_ready(struct vm *vm);
+void vm_tell_time(struct vm *vm);
+
+/* ---- vm_suspend.c ---- */
+
+void vm_suspend(struct vm *vm, uint64_t id);
+/* Reads what a suspend left: key, boot id and session state replace those of START. */
+int vm_resume_read(struct vm *vm, struct err *err);
+/* QEMU waits for RAM: give it, delete it, let the CPUs run. */
+void vm_resume(struct vm *vm);
+void vm_suspend_migration(struct vm *vm, const char *status);
+void vm_suspend_free(struct vm *vm);
 
 /* ---- the links ---- */
 
@@ -134,6 +166,8 @@ void sentry_link_digest(struct sentry_link *l, const char *hex);
 void sentry_link_resend(struct sentry_link *l, uint64_t durable_seq);
 size_t sentry_link_held(const struct sentry_link *l);
 void sentry_link_end(struct sentry_link *l, bool by_host);
+/* The session's state as of the last durable frame; borrowed, NULL before one. */
+const json_t *sentry_link_durable_state(const struct sentry_link *l);
 json_t *sentry_link_status(const struct sentry_link *l);
 
 /* sandboxd's status stream (port 5840). */

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <holdfast/exec.h>
@@ -17,6 +18,7 @@
 #include "hostd/vm/vm.h"
 #include "lib/buf.h"
 #include "lib/cleanup.h"
+#include "lib/json.h"
 
 enum { QUIT_MS = 2000, REPLUGS_MAX = 8, TICK_MS = 250 };
 
@@ -76,6 +78,34 @@ static void tick(void *u)
 		sentry_link_tick(vm->sentry);
 	if (vm->guest)
 		guest_link_tick(vm->guest);
+	if (vm->running && loop_now_ms() - vm->time_told_ms >= VM_TIME_MS)
+		vm_tell_time(vm);
+	if (vm->events_dropped && !vm_up_crowded(vm)) {
+		char text[96];
+
+		snprintf(text, sizeof(text), "%llu refused flows were not reported while hostd was behind",
+			 (unsigned long long)vm->events_dropped);
+		vm->events_dropped = 0;
+		vm_alarm(vm, "events_dropped", text);
+	}
+}
+
+/* The guest steps its clock forward if it is behind; it stood still while paused or suspended. */
+void vm_tell_time(struct vm *vm)
+{
+	_cleanup_json_ json_t *m = json_pack("{s:s, s:i, s:I}", "type", "time", "id", 0, "unix_ns",
+					     (json_int_t)loop_unix_ns());
+
+	vm->time_told_ms = loop_now_ms();
+	if (vm->guest && m)
+		guest_link_send(vm->guest, m);
+}
+
+static void boot_checkpointed(void *u, const json_t *result, const char *error)
+{
+	(void)result;
+	if (error)
+		vm_alarm(u, "checkpoint_failed", error);
 }
 
 static void began(void *u, const json_t *result, const char *error)
@@ -96,10 +126,13 @@ static void began(void *u, const json_t *result, const char *error)
 	vm->tick_timer = loop_timer_add(vm->loop, TICK_MS, TICK_MS, tick, vm);
 	vm_set_state(vm, VM_UP);
 	vm_up(vm, ROLE_VM_STARTED,
-	      json_pack("{s:s, s:s, s:i, s:I}", "accel", vm->kvm ? "kvm" : "tcg", "qemu_version",
+	      json_pack("{s:s, s:s, s:i, s:I, s:s, s:b}", "accel", vm->kvm ? "kvm" : "tcg", "qemu_version",
 			qmp_version(vm->qmp), "qemu_pid", (int)vm->qemu_pid, "start_ns",
-			(json_int_t)vm->start_ns));
+			(json_int_t)vm->start_ns, "boot_id", vm->cfg.boot_id, "resumed",
+			vm->resumed != NULL));
 	vm_report(vm, "running", "");
+	if (vm->resumed)
+		vm_replug(vm, 0);
 	if (!vm->hostd)
 		vm_pause(vm, 0, "no hostd");
 }
@@ -117,6 +150,14 @@ static void qmp_up(void *u, const json_t *result, const char *error)
 		vm_kill(vm, "start failed");
 		return;
 	}
+	if (vm->resumed)
+		vm_resume(vm);
+	else
+		vm_run(vm);
+}
+
+void vm_run(struct vm *vm)
+{
 	qmp_command(vm->qmp, "cont", NULL, -1, began, vm);
 }
 
@@ -163,6 +204,7 @@ static void on_resume(struct vm *vm)
 	vm->running = true;
 	vm->pause_reason[0] = 0;
 	vm_report(vm, "running", "");
+	vm_tell_time(vm);
 }
 
 static void on_io_error(struct vm *vm, const json_t *data)
@@ -185,6 +227,8 @@ static void qmp_event(void *u, const char *name, const json_t *data)
 		vhost_user_guest_reset(vm->device);
 	else if (!strcmp(name, "BLOCK_IO_ERROR"))
 		on_io_error(vm, data);
+	else if (!strcmp(name, "MIGRATION"))
+		vm_suspend_migration(vm, json_string_value(json_object_get(data, "status")));
 	else if (!strcmp(name, "DEVICE_DELETED"))
 		plug_device_deleted(vm, json_string_value(json_object_get(data, "device")));
 }
@@ -241,7 +285,7 @@ static void device_detached(void *u, const char *why)
 {
 	struct vm *vm = u;
 
-	if (vm->state != VM_UP || vm->plug || vm->end_reason[0])
+	if (vm->state != VM_UP || vm->plug || vm->suspend || vm->end_reason[0])
 		return;
 	vm_alarm(vm, "vsock_lost", why);
 	if (vm->plug_count < REPLUGS_MAX)
@@ -360,18 +404,34 @@ void vm_dump(struct vm *vm, uint64_t id, int fd)
 		     json_pack("{s:b, s:s}", "paging", 0, "protocol", "fd:dump"), -1);
 }
 
+/* Both disks in one transaction: at the same instant, or not at all. */
+static json_t *checkpoint_args(const char *name)
+{
+	return json_pack("{s:[{s:s, s:{s:s, s:s}}, {s:s, s:{s:s, s:s}}]}", "actions", "type",
+			 "blockdev-snapshot-internal-sync", "data", "device", "root", "name", name, "type",
+			 "blockdev-snapshot-internal-sync", "data", "device", "home", "name", name);
+}
+
 void vm_checkpoint(struct vm *vm, uint64_t id, const char *name)
 {
-	json_t *both;
-
 	if (!disk_name_ok(name) || !vm->cfg.base[0]) {
 		vm_failed(vm, id, "checkpoint", "bad name, or a VM without disks", "holdfast ws checkpoint --help");
 		return;
 	}
-	both = json_pack("{s:[{s:s, s:{s:s, s:s}}, {s:s, s:{s:s, s:s}}]}", "actions", "type",
-			 "blockdev-snapshot-internal-sync", "data", "device", "root", "name", name, "type",
-			 "blockdev-snapshot-internal-sync", "data", "device", "home", "name", name);
-	verb_command(vm, id, "checkpoint", "transaction", both, -1);
+	verb_command(vm, id, "checkpoint", "transaction", checkpoint_args(name), -1);
+}
+
+void vm_guest_ready(struct vm *vm)
+{
+	char name[DISK_NAME_MAX];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (vm->booted || vm->resumed || !vm->cfg.base[0] || vm->state != VM_UP)
+		return;
+	vm->booted = true;
+	strftime(name, sizeof(name), "boot-%Y%m%dT%H%M%SZ", gmtime_r(&now, &tm));
+	qmp_command(vm->qmp, "transaction", checkpoint_args(name), -1, boot_checkpointed, vm);
 }
 
 json_t *vm_status(struct vm *vm)

@@ -69,8 +69,34 @@ void vm_failed(struct vm *vm, uint64_t id, const char *step, const char *cause, 
 			cause, "next", next));
 }
 
+static struct alarm_kind *alarm_kind(struct vm *vm, const char *kind)
+{
+	struct alarm_kind *a = vm->alarms;
+
+	while (a < vm->alarms + VM_ALARM_KINDS - 1 && a->kind && strcmp(a->kind, kind))
+		a++;
+	if (!a->kind)
+		*a = (struct alarm_kind){ .kind = kind };
+	return a;
+}
+
 void vm_alarm(struct vm *vm, const char *kind, const char *text)
 {
+	struct alarm_kind *a = alarm_kind(vm, kind);
+	uint64_t now = loop_now_ms();
+	char more[256];
+
+	if (a->last_ms && now - a->last_ms < VM_ALARM_MS) {
+		a->held_back++;
+		return;
+	}
+	if (a->held_back) {
+		snprintf(more, sizeof(more), "%.160s (and %llu times since the last alarm of this kind)", text,
+			 (unsigned long long)a->held_back);
+		text = more;
+	}
+	a->last_ms = now;
+	a->held_back = 0;
 	vm_up(vm, ROLE_VM_ALARM, json_pack("{s:s, s:s}", "kind", kind, "text", text));
 }
 
@@ -216,6 +242,7 @@ static int on_cut(void *u, struct msg *m, struct err *err)
 	    json_get_str(m->json, "what", &what, err))
 		return -1;
 	if (!strcmp(what, "vsock")) {
+		vm->vsock_cut = cut;
 		if (vm->device)
 			vsock_cut(vhost_user_vsock(vm->device), cut, HF_SENTRY_PORT);
 	} else if (!strcmp(what, "network")) {
@@ -390,6 +417,17 @@ static int on_replug(void *u, struct msg *m, struct err *err)
 	return 0;
 }
 
+static int on_suspend(void *u, struct msg *m, struct err *err)
+{
+	uint64_t id;
+
+	if (get_id(m->json, &id, err))
+		return -1;
+	if (is_up(u, id, "suspend"))
+		vm_suspend(u, id);
+	return 0;
+}
+
 static int on_attach(void *u, struct msg *m, struct err *err)
 {
 	struct vm *vm = u;
@@ -434,6 +472,7 @@ static const struct msg_rule rules[] = {
 	{ ROLE_VM_CHALLENGE, "CHALLENGE", ANY_RUN, 0, on_challenge },
 	{ ROLE_VM_DUMP, "DUMP", ANY_RUN, 1, on_dump },
 	{ ROLE_VM_CHECKPOINT, "CHECKPOINT", ANY_RUN, 0, on_checkpoint },
+	{ ROLE_VM_SUSPEND, "SUSPEND", ANY_RUN, 0, on_suspend },
 	{ ROLE_VM_REPLUG, "REPLUG", ANY_RUN, 0, on_replug },
 	{ 0, NULL, 0, 0, NULL },
 };
@@ -513,7 +552,7 @@ static void attach_ready(void *u, int fd, uint32_t events)
 		return;
 	/* Only while there is no hostd: a second one would be an impostor or a mistake. */
 	if (vm->hostd || vm->newcomer || getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &cred, &n) ||
-	    cred.uid != getuid()) {
+	    cred.uid != getuid() || cred.pid == vm->qemu_pid) {
 		close(peer);
 		return;
 	}
@@ -545,6 +584,7 @@ static void vm_free(struct vm *vm)
 		close(vm->attach_fd);
 	}
 	plug_free(vm);
+	vm_suspend_free(vm);
 	sentry_link_free(vm->sentry);
 	guest_link_free(vm->guest);
 	bridge_set_free(vm->bridges);
@@ -559,6 +599,8 @@ static void vm_free(struct vm *vm)
 	loop_fd_del(vm->words_watch);
 	loop_free(vm->loop);
 	json_decref(vm->cfg.json);
+	json_decref(vm->resumed);
+	explicit_bzero(vm->cfg.boot_key, sizeof(vm->cfg.boot_key));
 	free(vm);
 }
 

@@ -187,13 +187,15 @@ static int make_initramfs(struct vm *vm, int run_dirfd, struct err *err)
 {
 	const struct vm_config *c = &vm->cfg;
 	_cleanup_free_ char *spec = json_text(c->guest_spec);
+	static const uint8_t no_key[ROLE_BOOT_KEY_BYTES];
 	struct initramfs_parts parts = {
 		.sandboxd = c->sandboxd,
 		.early_dir = c->early_dir,
 		.early_list = c->early_list,
 		.sentry_module = c->sentry_module,
 		.proxy_ca = c->proxy_ca,
-		.boot_key = c->boot_key,
+		/* QEMU wants a file; a resumed guest has long read its own. */
+		.boot_key = vm->resumed ? no_key : c->boot_key,
 		.guest_spec = spec,
 	};
 
@@ -327,11 +329,14 @@ static int ends_adopt(struct vm *vm, struct ends *e, struct err *err)
 	vm->qemu_watch = loop_fd_add(vm->loop, vm->qemu_pidfd, EPOLLIN, vm_qemu_ready, vm, err);
 	if (!vm->words_watch || !vm->qemu_watch)
 		return -1;
+	/* A suspended VM comes back without the device; it is plugged once the guest runs. */
+	if (vm->resumed && e->vsock[0] >= 0)
+		close(steal_fd(&e->vsock[0]));
 	vm->console = console_new(vm->loop, steal_fd(&e->console[0]), vm->cfg.dir, err);
 	vm->qmp = qmp_new(vm->loop, steal_fd(&e->qmp[0]), &vm_qmp_ops, vm, err);
 	if (!vm->console || !vm->qmp)
 		return -1;
-	return vhost_user_attach(vm->device, steal_fd(&e->vsock[0]), err);
+	return vm->resumed ? 0 : vhost_user_attach(vm->device, steal_fd(&e->vsock[0]), err);
 }
 
 static int spawn(struct vm *vm, struct ends *e, struct err *err)
@@ -360,6 +365,7 @@ static int spawn(struct vm *vm, struct ends *e, struct err *err)
 		.dir = c->dir,
 		.run_dir = c->run_dir,
 		.base = c->base,
+		.incoming = vm->resumed != NULL,
 	};
 
 	snprintf(initrd, sizeof(initrd), "%s/" INITRAMFS_NAME, c->run_dir);
@@ -399,12 +405,23 @@ static int step_accel(struct vm *vm, struct ends *e, struct err *err)
 	return choose_accel(vm, err);
 }
 
+static int step_resume(struct vm *vm, struct ends *e, struct err *err)
+{
+	(void)e;
+	return vm->cfg.resume ? vm_resume_read(vm, err) : 0;
+}
+
 static int step_disks(struct vm *vm, struct ends *e, struct err *err)
 {
 	(void)e;
 	if (!vm->cfg.base[0])
 		return 0;
-	return disk_prepare(vm->cfg.dir, vm->cfg.base, (uint64_t)vm->cfg.home_bytes, err);
+	/* Without a resume the saved RAM would outlive the disk that it belongs to. */
+	if (!vm->resumed && disk_state_drop(vm->cfg.dir, err))
+		return -1;
+	if (disk_prepare(vm->cfg.dir, vm->cfg.base, (uint64_t)vm->cfg.home_bytes, err))
+		return -1;
+	return vm->resumed ? 0 : disk_thin(vm->cfg.dir, (int64_t)(loop_unix_ns() / 1000000000), err);
 }
 
 static int step_initramfs(struct vm *vm, struct ends *e, struct err *err)
@@ -456,6 +473,7 @@ void vm_start(struct vm *vm)
 		{ "look for the kernel", step_paths },
 		{ "lock the workspace", step_lock },
 		{ "use KVM", step_accel },
+		{ "read the suspended state", step_resume },
 		{ "prepare the disks", step_disks },
 		{ "build the initramfs", step_initramfs },
 		{ "make the vsock device", step_device },
@@ -477,6 +495,4 @@ void vm_start(struct vm *vm)
 	if (vm->state == VM_STARTING)
 		vm_begin(vm);
 	ends_close(&e);
-	/* Module and session have their copies; QEMU's is the initramfs, unlinked in vm_begin. */
-	explicit_bzero(vm->cfg.boot_key, sizeof(vm->cfg.boot_key));
 }

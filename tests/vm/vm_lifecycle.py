@@ -4,6 +4,7 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -242,11 +243,69 @@ def disks(t, tmp, init):
     r.close()
 
 
+def suspend(t, tmp, init):
+    d = os.path.join(tmp, "e")
+    base = os.path.join(tmp, "base-e.qcow2")
+    subprocess.check_call(["qemu-img", "create", "-q", "-f", "qcow2", base, "256M"])
+    more = {"base": base}
+    ws = os.path.join(d, "ws")
+    r = boot(d, init, **more)
+    s = r.exec_until_up("put kept")
+    data = os.urandom(3 << 20)
+    s.sendall(data)
+    s.shutdown(socket.SHUT_WR)
+    t.ok(read_all(s) == b"ok\n", "3 MiB into the guest's memory")
+    up = float(read_all(r.exec("get proc/uptime")).split()[0])
+    hang = r.exec("echo")
+    t0 = time.monotonic()
+    answer = r.ask(SUSPEND, timeout=30)
+    off = r.wait(STATE, 20, lambda m: m["state"] == "off")
+    t.ok(answer["ok"] and off["reason"] == "suspended", "suspend (%.2f s) %s" % (time.monotonic() - t0, answer))
+    t.ok(read_all(hang) == b"", "open streams end")
+    r.close()
+    modes = [os.stat(os.path.join(ws, f)).st_mode & 0o777 for f in ("vm.state", "vm.state.json")]
+    t.ok(modes == [0o600, 0o600], "the saved memory is the owner's (%d MiB)" %
+         (os.stat(os.path.join(ws, "vm.state")).st_blocks * 512 >> 20))
+    f = failure(start_message(d, init, resume=True, memory_mib=640, **more))
+    t.ok("must be the same" in f["cause"], "other settings: refused (%s)" % f["cause"])
+    t.ok(os.path.exists(os.path.join(ws, "vm.state")), "and the saved memory is still there")
+    t0 = time.monotonic()
+    r = boot(d, init, resume=True, boot_id="99999999-2222-4333-8444-555555555555", **more)
+    started = next(j for k, j, _ in r.seen if k == STARTED)
+    took = time.monotonic() - t0
+    t.ok(started["resumed"] and started["boot_id"].startswith("11111111"), "resume (%.2f s): the same boot" % took)
+    left = [f for f in os.listdir(ws) if f.startswith("vm.state")]
+    t.ok(left == [], "the saved memory is gone before the VM runs on from it")
+    t.ok(read_all(r.exec_until_up("get kept", 30)) == data, "the guest's memory is what it was")
+    after = float(read_all(r.exec("get proc/uptime")).split()[0])
+    t.ok(up < after < up + 60, "its uptime went on (%.1f s, then %.1f s)" % (up, after))
+    r.ask(PAUSE, {"reason": "x"})
+    no = r.ask(SUSPEND)
+    t.ok(not no["ok"] and "stand still" in no["cause"], "a paused VM is not suspended")
+    r.ask(CONT)
+    r.ask(CUT, {"what": "vsock", "cut": True})
+    no = r.ask(SUSPEND)
+    t.ok(not no["ok"] and "quarantine" in no["cause"], "a VM in quarantine is not suspended")
+    r.ask(CUT, {"what": "vsock", "cut": False})
+    answer = r.ask(SUSPEND, timeout=30)
+    r.wait(STATE, 20, lambda m: m["state"] == "off")
+    r.close()
+    t.ok(answer["ok"], "suspended a second time")
+    r = boot(d, init, **more)
+    t.ok(not os.path.exists(os.path.join(ws, "vm.state")), "a cold start drops the saved memory")
+    r.exec_until_up("echo")
+    r.ask(KILL, {"reason": "test"})
+    r.wait(STATE, 20, lambda m: m["state"] == "off")
+    r.close()
+    f = failure(start_message(d, init, resume=True, **more))
+    t.ok("not suspended" in f["cause"], "nothing to resume (%s)" % f["cause"])
+
+
 def main():
     t = Tap()
     tmp = tempfile.mkdtemp(prefix="hf-life-")
     init = test_init()
-    parts = {f.__name__: f for f in (failures, lock_and_deaths, panic_and_poweroff, hostd_dies, disks)}
+    parts = {f.__name__: f for f in (failures, lock_and_deaths, panic_and_poweroff, hostd_dies, disks, suspend)}
     for name in sys.argv[1:] or parts:
         parts[name](t, tmp, init)
     shutil.rmtree(tmp)

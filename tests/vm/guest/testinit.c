@@ -13,6 +13,7 @@
  *   sysrq C         writes C to /proc/sysrq-trigger
  *   reboot, poweroff
  *   put NAME        writes a program to /NAME, answers "ok\n"
+ *   get NAME        sends the file /NAME
  *   run PROGRAM ARGS  runs a program on the stream
  */
 #include <errno.h>
@@ -233,6 +234,18 @@ static void put(int fd, const char *name)
 	write_all(fd, "ok\n", 3);
 }
 
+static void get(int fd, const char *name)
+{
+	char path[128];
+	ssize_t n;
+	int in;
+
+	snprintf(path, sizeof(path), "/%s", name);
+	in = open(path, O_RDONLY);
+	while ((n = read(in, chunk, CHUNK)) > 0)
+		write_all(fd, chunk, (size_t)n);
+}
+
 static void run(int fd, char *line)
 {
 	char *argv[16];
@@ -279,6 +292,8 @@ static void serve(int fd, char *cmd)
 		reboot(RB_POWER_OFF);
 	else if (!strncmp(cmd, "put ", 4))
 		put(fd, cmd + 4);
+	else if (!strncmp(cmd, "get ", 4))
+		get(fd, cmd + 4);
 	else if (!strncmp(cmd, "run ", 4))
 		run(fd, cmd + 4);
 	else
