@@ -151,6 +151,13 @@ static void ask_who(struct ask *ask)
 			       ask->key.dport));
 }
 
+/* The attestor's word was about one flow: no other one may be judged by it. */
+static void claimed(void *user, const json_t *event)
+{
+	(void)user;
+	(void)event;
+}
+
 void decide_who(struct workspace *ws, const json_t *answer)
 {
 	json_int_t id = json_integer_value(json_object_get(answer, "id"));
@@ -177,6 +184,8 @@ void decide_who(struct workspace *ws, const json_t *answer)
 	json_object_set_new(event, "sport", json_integer(who->ask->key.sport));
 	json_object_set_new(event, "dport", json_integer(who->ask->key.dport));
 	flow_join_event(ws->flows, loop_now_ms(), event);
+	if (!strcmp(who->ask->key.proto, "tcp"))
+		flow_join_claim(ws->flows, loop_now_ms(), &who->ask->key, 0, claimed, NULL);
 	judged(who->ask, event);
 	json_decref(event);
 	free(who);
@@ -214,6 +223,8 @@ int decide_flow(struct workspace *ws, const json_t *message, struct err *err)
 		verdict(ask, true, "unfiltered", "");
 	else if (!judge_flow(ws, flow, NULL, &d))
 		verdict(ask, false, d.rule, d.text);
+	else if (!strcmp(ask->key.proto, "tcp") && !json_is_true(json_object_get(flow, "rejudged")))
+		flow_join_claim(ws->flows, loop_now_ms(), &ask->key, wait, identified, ask);
 	else
 		flow_join_ask(ws->flows, loop_now_ms(), &ask->key, wait, identified, ask);
 	return 0;

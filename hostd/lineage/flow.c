@@ -16,12 +16,14 @@ struct kept {
 	struct flow_key key;
 	uint64_t at_ms;
 	json_t *event;
+	bool claimed;
 };
 
 struct waiter {
 	struct waiter *next;
 	uint64_t id, deadline_ms;
 	struct flow_key key;
+	bool claim;
 	flow_join_fn fn;
 	void *user;
 };
@@ -92,36 +94,45 @@ void flow_join_event(struct flow_join *join, uint64_t now_ms, const json_t *even
 	while (*at) {
 		struct waiter *w = *at;
 
-		if (!fits(&key, &w->key)) {
+		if (!fits(&key, &w->key) || (w->claim && slot->claimed)) {
 			at = &w->next;
 			continue;
 		}
 		*at = w->next;
 		join->n_waiters--;
+		slot->claimed |= w->claim;
 		w->fn(w->user, slot->event);
 		free(w);
 		at = &join->waiters; /* fn may have changed the list */
 	}
 }
 
-static const json_t *find(const struct flow_join *join, uint64_t now_ms, const struct flow_key *key)
+/* The newest that fits. A claim takes the older ones with it: they can belong to nobody after it. */
+static const json_t *find(struct flow_join *join, uint64_t now_ms, const struct flow_key *key, bool claim)
 {
+	const json_t *found = NULL;
+
 	for (size_t back = 1; back <= FLOW_JOIN_KEPT_MAX; back++) {
-		const struct kept *slot = &join->ring[(join->next_slot + FLOW_JOIN_KEPT_MAX - back) %
+		struct kept *slot = &join->ring[(join->next_slot + FLOW_JOIN_KEPT_MAX - back) %
 						      FLOW_JOIN_KEPT_MAX];
 
 		if (!slot->event || slot->at_ms + FLOW_JOIN_MS < now_ms)
-			return NULL;
-		if (fits(&slot->key, key))
-			return slot->event;
+			break;
+		if (!fits(&slot->key, key) || (claim && slot->claimed))
+			continue;
+		if (!found)
+			found = slot->event;
+		if (!claim)
+			break;
+		slot->claimed = true;
 	}
-	return NULL;
+	return found;
 }
 
-uint64_t flow_join_ask(struct flow_join *join, uint64_t now_ms, const struct flow_key *key,
-		       uint64_t wait_ms, flow_join_fn fn, void *user)
+static uint64_t ask(struct flow_join *join, uint64_t now_ms, const struct flow_key *key,
+		    uint64_t wait_ms, bool claim, flow_join_fn fn, void *user)
 {
-	const json_t *event = find(join, now_ms, key);
+	const json_t *event = find(join, now_ms, key, claim);
 	struct waiter *w = NULL;
 
 	if (!event && wait_ms && join->n_waiters < FLOW_JOIN_WAITERS_MAX)
@@ -131,10 +142,22 @@ uint64_t flow_join_ask(struct flow_join *join, uint64_t now_ms, const struct flo
 		return 0;
 	}
 	*w = (struct waiter){ .next = join->waiters, .id = ++join->last_id, .deadline_ms = now_ms + wait_ms,
-			      .key = *key, .fn = fn, .user = user };
+			      .key = *key, .claim = claim, .fn = fn, .user = user };
 	join->waiters = w;
 	join->n_waiters++;
 	return w->id;
+}
+
+uint64_t flow_join_ask(struct flow_join *join, uint64_t now_ms, const struct flow_key *key,
+		       uint64_t wait_ms, flow_join_fn fn, void *user)
+{
+	return ask(join, now_ms, key, wait_ms, false, fn, user);
+}
+
+uint64_t flow_join_claim(struct flow_join *join, uint64_t now_ms, const struct flow_key *key,
+			 uint64_t wait_ms, flow_join_fn fn, void *user)
+{
+	return ask(join, now_ms, key, wait_ms, true, fn, user);
 }
 
 void flow_join_cancel(struct flow_join *join, uint64_t id)

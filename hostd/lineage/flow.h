@@ -37,6 +37,13 @@ void flow_join_event(struct flow_join *join, uint64_t now_ms, const json_t *even
  */
 uint64_t flow_join_ask(struct flow_join *join, uint64_t now_ms, const struct flow_key *key,
 		       uint64_t wait_ms, flow_join_fn fn, void *user);
+/*
+ * The same for a new TCP flow: an event answers one claim and no more. Without that a program could take
+ * over the port of an allowed one that has just closed, and be judged by the other's event while its own
+ * is still on its way.
+ */
+uint64_t flow_join_claim(struct flow_join *join, uint64_t now_ms, const struct flow_key *key,
+			 uint64_t wait_ms, flow_join_fn fn, void *user);
 void flow_join_cancel(struct flow_join *join, uint64_t id);
 
 /* Runs out the waiters; at least every 50 ms while there are any. */

@@ -158,6 +158,38 @@ static void test_a_port_used_again_has_its_new_owner(void **state)
 	flow_join_free(join);
 }
 
+static void test_an_event_is_claimed_once(void **state)
+{
+	struct flow_join *join = flow_join_new();
+	struct flow_key key = { "tcp", 4000, 443, "192.0.2.1" };
+	json_t *first = flow_event(77, 4000), *second = flow_event(99, 4000);
+
+	(void)state;
+	answered = 0;
+	flow_join_event(join, 10, first);
+	flow_join_claim(join, 20, &key, 1000, on_join, NULL);
+	assert_int_equal(answered_pid, 77);
+	/* The port again, before the event of its new owner has come: the old one does not answer. */
+	assert_int_not_equal(flow_join_claim(join, 30, &key, 1000, on_join, NULL), 0);
+	assert_int_equal(answered, 1);
+	flow_join_event(join, 40, second);
+	assert_int_equal(answered, 2);
+	assert_int_equal(answered_pid, 99);
+	/* Rows still find it. */
+	flow_join_ask(join, 50, &key, 0, on_join, NULL);
+	assert_int_equal(answered_pid, 99);
+	/* Two events before the first question: the newest, and nothing is left for the second. */
+	flow_join_event(join, 60, first);
+	flow_join_event(join, 61, second);
+	flow_join_claim(join, 70, &key, 0, on_join, NULL);
+	assert_int_equal(answered_pid, 99);
+	flow_join_claim(join, 71, &key, 0, on_join, NULL);
+	assert_int_equal(answered_pid, -1);
+	json_decref(first);
+	json_decref(second);
+	flow_join_free(join);
+}
+
 static void test_join_is_bounded(void **state)
 {
 	struct flow_join *join = flow_join_new();
@@ -181,6 +213,7 @@ int main(void)
 		cmocka_unit_test(test_chain_names_what_the_table_knows),
 		cmocka_unit_test(test_join_before_and_after),
 		cmocka_unit_test(test_a_port_used_again_has_its_new_owner),
+		cmocka_unit_test(test_an_event_is_claimed_once),
 		cmocka_unit_test(test_join_is_bounded),
 	};
 
