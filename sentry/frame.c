@@ -378,6 +378,9 @@ static void kind_members(struct sentry_json *j, const struct sentry_record *r, e
 		text_member(j, "param", r, SENTRY_TEXT_PATH);
 		text_member(j, "value", r, SENTRY_TEXT_SECOND);
 		break;
+	case HF_SENTRY_KIND_PROGRAM_HASH:
+		sentry_hash_result_members(j, r);
+		break;
 	case HF_SENTRY_KIND_COUNT:
 		break;
 	}

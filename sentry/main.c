@@ -50,12 +50,14 @@ static int __init sentry_init(void)
 		err = sentry_program_init();
 	if (!err)
 		err = sentry_frame_init();
-	if (!err)
-		err = sentry_hash_init();
-	if (!err)
-		err = sentry_daemon_create();
 	if (err)
 		return err;
+	err = sentry_hash_create();
+	if (err)
+		return err;
+	err = sentry_daemon_create();
+	if (err)
+		goto err_hash;
 
 	/* From the first armed probe on the kernel calls us, so nothing after sentry_probe_arm() may fail. */
 	err = sentry_canary_init();
@@ -65,6 +67,7 @@ static int __init sentry_init(void)
 	if (err)
 		goto err_canary;
 	__module_get(THIS_MODULE);
+	sentry_hash_start();
 	sentry_daemon_start();
 	sentry_param_ready();
 	return 0;
@@ -73,6 +76,8 @@ err_canary:
 	sentry_canary_exit();
 err_daemon:
 	sentry_daemon_discard();
+err_hash:
+	sentry_hash_discard();
 	return err;
 }
 module_init(sentry_init);

@@ -14,6 +14,7 @@
 
 #include "compat/compat.h"
 #include "gate.h"
+#include "hash.h"
 #include "key.h"
 #include "param.h"
 #include "probe.h"
@@ -204,6 +205,15 @@ static int supervisor_get(char *buffer, const struct kernel_param *kp)
 	return sysfs_emit(buffer, "%d\n", pid_nr(sentry_supervisor()));
 }
 
+static int hash_programs_set(const char *value, const struct kernel_param *kp)
+{
+	struct pid *supervisor = sentry_supervisor();
+
+	if (supervisor && task_tgid(current) != supervisor)
+		return refuse(kp, value);
+	return sentry_hash_set_programs(value);
+}
+
 static int digest_get(char *buffer, const struct kernel_param *kp)
 {
 	return sysfs_emit(buffer, "%s\n", sentry_key_secret_digest());
@@ -228,6 +238,7 @@ PARAM(phase, phase_set, phase_get, 0644);
 PARAM(sandbox_cgroup, sandbox_set, sandbox_get, 0644);
 PARAM(level, level_set, level_get, 0644);
 PARAM(supervisor_pid, supervisor_set, supervisor_get, 0644);
+PARAM(hash_programs, hash_programs_set, NULL, 0200);
 PARAM(secret_digest, read_only_set, digest_get, 0400);
 PARAM(boot_id, read_only_set, boot_id_get, 0444);
 

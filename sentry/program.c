@@ -79,35 +79,46 @@ void sentry_program_exec(const struct sentry_record *r)
 	set_args(p, sentry_record_text(r, SENTRY_TEXT_ARGV), r->text_len[SENTRY_TEXT_ARGV]);
 }
 
-static struct file *exe_of(struct task_struct *task)
+struct file *sentry_program_file(const struct sentry_process *process)
 {
-	struct mm_struct *mm = get_task_mm(task);
-	struct file *file;
+	struct pid *pid = find_get_pid(process->pid);
+	struct task_struct *task = get_pid_task(pid, PIDTYPE_TGID);
+	struct file *file = NULL;
+	struct mm_struct *mm;
 
-	if (!mm)
+	put_pid(pid);
+	if (!task)
 		return NULL;
-	file = sentry_mm_exe_file(mm);
-	mmput(mm);
+	mm = get_task_mm(task);
+	if (mm) {
+		file = sentry_mm_exe_file(mm);
+		mmput(mm);
+	}
+	/* Looked at after the file was taken: equal means that no exec came before that. */
+	if (file && (task->group_leader->start_boottime != process->start_ns ||
+		     READ_ONCE(task->group_leader->self_exec_id) != process->exec_id)) {
+		fput(file);
+		file = NULL;
+	}
+	put_task_struct(task);
 	return file;
 }
 
-static void look_up(struct sentry_program *p, const struct sentry_process *process, struct task_struct *task)
+const struct sentry_program *sentry_program_find(const struct sentry_process *process)
 {
 	static char buffer[HF_SENTRY_PATH_MAX + 1];
+	struct sentry_program *p = slot(process, false);
 	struct file *file;
 	char *path;
 
-	file = exe_of(task);
+	if (p)
+		return p;
+	file = sentry_program_file(process);
 	if (!file)
-		return;
-	/* Looked at after the file was taken: equal means that no exec came before that. */
-	if (task->group_leader->start_boottime != process->start_ns ||
-	    READ_ONCE(task->group_leader->self_exec_id) != process->exec_id) {
-		fput(file);
-		return;
-	}
+		return NULL;
 	path = d_path(&file->f_path, buffer, sizeof(buffer));
 	if (!IS_ERR(path)) {
+		p = slot(process, true);
 		set_process(p, process, ktime_get_boot_fast_ns());
 		p->exe_len = buffer + sizeof(buffer) - 1 - path;
 		memcpy(p->exe, path, p->exe_len);
@@ -115,24 +126,7 @@ static void look_up(struct sentry_program *p, const struct sentry_process *proce
 		p->args_truncated = false;
 	}
 	fput(file);
-}
-
-const struct sentry_program *sentry_program_find(const struct sentry_process *process)
-{
-	struct sentry_program *p = slot(process, false);
-	struct task_struct *task;
-	struct pid *pid;
-
-	if (p)
-		return p;
-	pid = find_get_pid(process->pid);
-	task = get_pid_task(pid, PIDTYPE_TGID);
-	put_pid(pid);
-	if (!task)
-		return NULL;
-	look_up(slot(process, true), process, task);
-	put_task_struct(task);
-	return slot(process, false);
+	return p;
 }
 
 bool sentry_program_differs(const struct sentry_process *process, const u8 *exe, size_t len)

@@ -23,6 +23,9 @@ void sentry_program_exec(const struct sentry_record *record);
 /* The program of a process: known from its exec, or looked up now if it still runs the same image. NULL if neither. May sleep. */
 const struct sentry_program *sentry_program_find(const struct sentry_process *process);
 
+/* The executable of a process that still runs this image, or NULL; the caller gives it back with fput(). May sleep. */
+struct file *sentry_program_file(const struct sentry_process *process);
+
 /* Whether the exec of this process was seen with another executable than this one. */
 bool sentry_program_differs(const struct sentry_process *process, const u8 *exe, size_t len);
 

@@ -13,6 +13,11 @@ struct sentry_process {
 	char comm[HF_SENTRY_COMM_MAX];
 };
 
+/* One state of one file: if the file changes, so does this. */
+struct sentry_file_id {
+	__u64 device, inode, size, change;
+};
+
 enum sentry_text {
 	SENTRY_TEXT_EXE,    /* executable of the subject */
 	SENTRY_TEXT_PATH,   /* what the event is about: a path, a name, a type */
@@ -93,6 +98,11 @@ struct sentry_cgroup_move {
 struct sentry_lost {
 	__s32 signal, status;
 };
+struct sentry_hash_result {
+	__u8 digest[32];
+	__u64 size;
+	__u32 state; /* enum sentry_hash_state */
+};
 struct sentry_tc {
 	__s32 ifindex;
 	__u32 message;
@@ -113,6 +123,7 @@ struct sentry_record {
 	__u16 text_used;
 	__u8 chain_len;
 	__u64 cookie; /* socket cookie of a TCP flow */
+	struct sentry_file_id exe_id;
 	union {
 		struct sentry_exec exec;
 		struct sentry_exit exit;
@@ -127,6 +138,7 @@ struct sentry_record {
 		struct sentry_cgroup_move move;
 		struct sentry_lost lost;
 		struct sentry_tc tc;
+		struct sentry_hash_result hash;
 	} detail;
 	struct sentry_process chain[HF_SENTRY_CHAIN_MAX];
 	__u8 text[SENTRY_TEXT_BYTES];

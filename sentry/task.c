@@ -259,6 +259,16 @@ void sentry_record_add_child(struct sentry_record *r, const struct path *dir, st
 	text_done(r, SENTRY_TEXT_PATH, len + name_len);
 }
 
+void sentry_file_id_fill(struct sentry_file_id *id, const struct file *file)
+{
+	const struct inode *inode = file_inode(file);
+
+	id->device = inode->i_sb->s_dev;
+	id->inode = inode->i_ino;
+	id->size = i_size_read(inode);
+	id->change = sentry_inode_change(inode);
+}
+
 /* Deleted, or never in a directory: d_path() says " (deleted)" behind both. */
 static bool is_nameless(struct dentry *dentry)
 {
@@ -279,6 +289,7 @@ void sentry_record_add_exe(struct sentry_record *r)
 		r->flags |= SENTRY_EXE_UNKNOWN;
 		return;
 	}
+	sentry_file_id_fill(&r->exe_id, file);
 	at = rendered(r, &file->f_path, &len);
 	if (!at) {
 		r->flags |= SENTRY_EXE_UNKNOWN;

@@ -37,6 +37,8 @@ void sentry_record_add_string(struct sentry_record *record, enum sentry_text whi
 /* A string in user space, up to its NUL, without faulting. Returns its length, or -EFAULT. */
 int sentry_record_add_user(struct sentry_record *record, enum sentry_text which, const void __user *from, size_t max);
 
+void sentry_file_id_fill(struct sentry_file_id *id, const struct file *file);
+
 void sentry_process_fill(struct sentry_process *process, struct task_struct *task);
 
 /* Copy up to len bytes from user space without faulting; returns how many could be read. */

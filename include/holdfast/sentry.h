@@ -57,6 +57,7 @@
 #define HF_SENTRY_TCP_RATE 1024 /* TCP connects, same two buckets */
 #define HF_SENTRY_TCP_BURST 4096
 #define HF_SENTRY_LOCAL_PORTS_MAX 8
+#define HF_SENTRY_HASH_MAX (1ULL << 30) /* bytes of the largest program that is hashed */
 
 /*
  * Keys. "||" is concatenation, a label has no NUL, the boot key is 32 raw bytes.
@@ -143,7 +144,8 @@ static_assert(offsetof(struct hf_sentry_record, mac) == HF_SENTRY_RECORD_MACED_B
 	X(CGROUP_MOVE, "cgroup_move")                                                              \
 	X(SUPERVISOR_LOST, "supervisor_lost")                                                      \
 	X(TC_CHANGE, "tc_change")                                                                  \
-	X(PARAM_DENIED, "param_denied") /* a write to a parameter of the module was refused */
+	X(PARAM_DENIED, "param_denied") /* a write to a parameter of the module was refused */      \
+	X(PROGRAM_HASH, "program_hash") /* the hash of a program that was asked for is known */
 
 enum hf_sentry_kind {
 #define HF_SENTRY_KIND_ENUM(constant, name) HF_SENTRY_KIND_##constant,
@@ -167,6 +169,8 @@ enum hf_sentry_kind {
 #define HF_SENTRY_PARAM_SANDBOX_CGROUP "sandbox_cgroup"	  /* cgroup id in decimal (inode of its directory), once */
 #define HF_SENTRY_PARAM_SUPERVISOR_PID "supervisor_pid"	  /* once */
 #define HF_SENTRY_PARAM_LEVEL "level"			  /* observe, files or strict, once */
+/* Programs to hash: paths, one a line, or "*"; at most 4095 bytes. Once a supervisor is set, only it may write. */
+#define HF_SENTRY_PARAM_HASH_PROGRAMS "hash_programs"
 
 enum hf_sentry_phase {
 	HF_SENTRY_PHASE_BOOT = 0,

@@ -51,6 +51,17 @@ static inline struct file *sentry_mm_exe_file(struct mm_struct *mm)
 	return file;
 }
 
+/* When the inode last changed, in ns; user space cannot set it. 6.6 made it an accessor. */
+static inline u64 sentry_inode_change(const struct inode *inode)
+{
+#ifdef SENTRY_HAS_INODE_GET_CTIME
+	struct timespec64 t = inode_get_ctime(inode);
+#else
+	struct timespec64 t = inode->i_ctime;
+#endif
+	return t.tv_sec * (u64)NSEC_PER_SEC + t.tv_nsec;
+}
+
 /* Where the next byte of a message lies in user space, or NULL if it is kernel memory or empty. */
 static inline const void __user *sentry_iter_user(const struct iov_iter *iter)
 {

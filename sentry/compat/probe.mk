@@ -9,3 +9,4 @@ ccflags-y += $(call sentry-has,linux/fs.h,^struct file \*get_file_rcu.struct fil
 ccflags-y += $(call sentry-has,linux/uio.h,struct iovec \*iter_iov.const,ITER_IOV)
 ccflags-y += $(call sentry-has,crypto/sha2.h,^struct sha256_ctx,SHA256_CTX)
 ccflags-y += $(call sentry-has,linux/net.h,int kernel_connect.*struct sockaddr_unsized,SOCKADDR_UNSIZED)
+ccflags-y += $(call sentry-has,linux/fs.h,inode_get_ctime_sec,INODE_GET_CTIME)

@@ -185,6 +185,10 @@ def fits(wanted, got):
             elif name == "$sha256":
                 if not isinstance(got, str) or sha(got.encode()).hex() != wanted[name]:
                     return False
+            elif name in ("$program", "$not_program"):
+                digest = sha(open(os.path.join(ROOT, "build/rig", wanted[name]), "rb").read()).hex()
+                if not isinstance(got, str) or (got == digest) != (name == "$program"):
+                    return False
             elif name == "$range":
                 if not isinstance(got, int) or not wanted[name][0] <= got <= wanted[name][1]:
                     return False
