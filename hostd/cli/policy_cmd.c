@@ -10,8 +10,6 @@
 #include "lib/buf.h"
 #include "lib/io.h"
 
-policy_api_call policy_api;
-
 static const struct verb {
 	const char *name;
 	int (*run)(int argc, char **argv);
@@ -29,7 +27,7 @@ static const struct verb {
 	{ "rollback", policy_cmd_rollback, "rollback [--json] WORKSPACE VERSION" },
 	{ "advise", policy_cmd_advise,
 	  "advise [--policy FILE] [--within BOUNDARY] [--denials FILE] [--accept N] [--json] [WORKSPACE]" },
-	{ "learn", policy_cmd_learn, "learn [--denials FILE] [--name NAME] [--json] [WORKSPACE]" },
+	{ "learn", policy_cmd_learn, "learn [--policy FILE] [--within BOUNDARY] [--denials FILE] [--json] [WORKSPACE]" },
 	{ "eval", policy_cmd_eval,
 	  "eval --vectors FILE [--policies FILE] [--policy-dir DIR] [--policy FILE]" },
 };
@@ -120,13 +118,4 @@ struct policy *policy_cmd_load(const char *path, int lenient, int json)
 	policy_diags_free(&d);
 	free(text);
 	return p;
-}
-
-json_t *policy_cmd_call(const char *method, json_t *params, struct err *err)
-{
-	if (policy_api)
-		return policy_api(method, params, err);
-	json_decref(params);
-	err_set(err, "this verb needs hostd, which this program cannot reach");
-	return NULL;
 }

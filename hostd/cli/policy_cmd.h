@@ -1,22 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* policy_cmd.h - `holdfast policy ...`: the verbs, and how the ones that change something reach hostd. */
+/* policy_cmd.h - `holdfast policy ...`: the verbs and what they share. */
 #ifndef HOLDFAST_CLI_POLICY_CMD_H
 #define HOLDFAST_CLI_POLICY_CMD_H
 
 #include <jansson.h>
 
-#include "lib/err.h"
-
 /* The entry point; argv[0] is "policy".  Returns the exit status. */
 int cmd_policy(int argc, char **argv);
-
-/*
- * One call to the daemon: @params is consumed, the result is the caller's; NULL with what the daemon or
- * the connection said.  The CLI's main sets it before cmd_policy(); without it the verbs that need the
- * daemon say so.  Methods: policy.get, policy.apply, policy.history, policy.rollback, policy.denials.
- */
-typedef json_t *(*policy_api_call)(const char *method, json_t *params, struct err *err);
-extern policy_api_call policy_api;
 
 struct policy;
 struct policy_diags;
@@ -27,7 +17,6 @@ char *policy_cmd_read(const char *path, size_t *len);
 struct policy *policy_cmd_load(const char *path, int lenient, int json);
 void policy_cmd_print_diags(const char *path, const struct policy_diags *d);
 void policy_cmd_print_json(json_t *json); /* takes the reference */
-json_t *policy_cmd_call(const char *method, json_t *params, struct err *err);
 
 /* policy_eval.c */
 int policy_cmd_eval(int argc, char **argv);

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "hostd/cli/cli.h"
 #include "hostd/cli/policy_cmd.h"
 #include "hostd/policy/json.h"
 #include "hostd/policy/request.h"
@@ -89,21 +91,18 @@ static struct policy *file_or_workspace(const char *name, bool json)
 {
 	struct policy_diags d = { 0 };
 	struct policy *p = NULL;
-	struct err err = { "" };
 	const char *text;
 	json_t *reply;
 
-	if (!policy_api || strchr(name, '/') || strchr(name, '.') || !strcmp(name, "-"))
+	if (strchr(name, '/') || strchr(name, '.') || !strcmp(name, "-") || access(name, R_OK) == 0)
 		return policy_cmd_load(name, 0, json);
-	reply = policy_cmd_call("policy.get", json_pack("{s:s}", "name", name), &err);
+	reply = cli_call("policy.get", json_pack("{s:s}", "name", name));
 	text = json_string_value(json_object_get(reply, "policy"));
 	if (text)
 		p = policy_parse(text, strlen(text), POLICY_STRICT, &d);
-	if (!reply)
-		fprintf(stderr, "holdfast: %s\n", err.text);
-	else if (!text)
+	if (reply && !text)
 		fprintf(stderr, "holdfast: %s has no policy: its network is unfiltered\n", name);
-	else if (!p)
+	else if (reply && !p)
 		policy_cmd_print_diags(name, &d);
 	policy_diags_free(&d);
 	json_decref(reply);

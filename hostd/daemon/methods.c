@@ -11,6 +11,7 @@
 #include <holdfast/role.h>
 
 #include "hostd/daemon/alerts.h"
+#include "hostd/daemon/policy_methods.h"
 #include "hostd/daemon/workspace.h"
 #include "hostd/store/query.h"
 #include "hostd/ws/image.h"
@@ -541,6 +542,8 @@ static const char *const author_only[] = { "author", NULL };
 static const char *const name_only[] = { "name", "author", NULL };
 static const char *const create_params[] = { "name", "settings", "policy", "unfiltered", "author", NULL };
 static const char *const set_params[] = { "name", "settings", "author", NULL };
+static const char *const apply_params[] = { "name", "policy", "author", "dry_run", NULL };
+static const char *const rollback_params[] = { "name", "version", "author", NULL };
 static const char *const force_params[] = { "name", "force", "author", NULL };
 static const char *const exec_params[] = { "name", "command", "author", NULL };
 static const char *const query_params[] = { "ws", "since_ns", "until_ns", "after_id", "before_id", "kinds", "engines",
@@ -562,6 +565,9 @@ const struct api_method daemon_methods[] = {
 	{ "ws.release", name_only, ws_release },
 	{ "exec.open", exec_params, exec_open },
 	{ "policy.get", name_only, policy_get_method },
+	{ "policy.apply", apply_params, policy_apply_method },
+	{ "policy.history", name_only, policy_history_method },
+	{ "policy.rollback", rollback_params, policy_rollback_method },
 	{ "alerts.test", author_only, alerts_test_method },
 	{ "timeline", query_params, timeline },
 	{ "timeline.follow", query_params, timeline_follow },

@@ -44,7 +44,7 @@ static int read_policy(const struct workspace *ws, struct buf *text, bool *prese
 }
 
 /* The organisation's boundary, else the user's; *out stays NULL when there is none. */
-static int load_boundary(const struct hostd *hostd, struct policy **out, struct err *err)
+int workspace_boundary(const struct hostd *hostd, struct policy **out, struct err *err)
 {
 	char user[PATHS_MAX + 24];
 	const char *path = "/etc/holdfast/boundary.yaml";
@@ -78,7 +78,7 @@ int workspace_policy_load(struct workspace *ws, struct err *err)
 	int rc = -1;
 
 	buf_init(&text, POLICY_BYTES_MAX);
-	if (read_policy(ws, &text, &present, err) || load_boundary(ws->hostd, &boundary, err))
+	if (read_policy(ws, &text, &present, err) || workspace_boundary(ws->hostd, &boundary, err))
 		goto out;
 	if (!present && boundary) {
 		err_set(err, "a boundary is set, so the workspace needs a policy within it");

@@ -86,6 +86,8 @@ struct workspace *workspace_add(struct hostd *hostd, const char *name, struct er
 void workspace_remove(struct workspace *ws);
 /* Reads policy.yaml again. A bad one leaves the one in force and sets policy_error. */
 int workspace_policy_load(struct workspace *ws, struct err *err);
+/* The organisation's boundary, else the user's; *out stays NULL when there is none. */
+int workspace_boundary(const struct hostd *hostd, struct policy **out, struct err *err);
 /* Files, process and network parts decide: "observe", "files" or "strict". */
 const char *workspace_level(const struct workspace *ws);
 json_t *workspace_json(struct workspace *ws);

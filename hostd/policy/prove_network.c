@@ -1327,7 +1327,7 @@ static enum policy_containment prove_host(struct prover *p, Z3_context z, const 
 					same_endpoints(&seen[q][1], &w.side[1]);
 			if (done)
 				continue;
-			if (n_seen < 64) {
+			if (n_seen < 64 && !control_plane(w.port)) { /* those are stricter: no model for others */
 				seen[n_seen][0] = w.side[0];
 				seen[n_seen++][1] = w.side[1];
 			}
