@@ -33,7 +33,8 @@ fi
 # The tree, the image and the keys where the user can read them: mounted, not copied.
 mount --make-rprivate /
 dir=$(mktemp -d)
-trap 'umount -R "$dir/tree" "$dir/cache"; rm -rf "$dir"' EXIT
+# Never a recursive removal above a mount point: it would reach what is mounted there.
+trap 'umount -l "$dir/tree" "$dir/cache"; rm -rf "$dir/home"; rmdir "$dir/tree" "$dir/cache" "$dir"' EXIT
 chmod 0755 "$dir"
 mkdir "$dir/tree" "$dir/cache"
 mount --bind "$PWD" "$dir/tree"
