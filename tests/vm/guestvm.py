@@ -5,7 +5,7 @@
         vm.wait_ready()
         result = vm.run(["id", "-u"])
 
-No hostd takes part: QEMU, tests/tool/vsock_hub and this file are the host. Run under a VM slot.
+No hostd takes part: QEMU, tests/tool/vsock_hub and this file are the host.
 """
 import json
 import os
@@ -159,8 +159,9 @@ class Conn:
 
 class Guest:
     def __init__(self, guest_spec, kernel="6.12", memory=768, sandboxd=None, skip_modules=(), extra=None,
-                 sentry=None, no_root=False, append="", cpus=1, files=None, init_wait=240):
+                 sentry=None, no_root=False, append="", cpus=1, init_wait=240, disks=None):
         self.dir = tempfile.mkdtemp(prefix="hf-guest-")
+        self.disks = disks or self.dir
         self.kernel = kernel_dir(kernel)
         self.status = None
         self.statuses = 0
@@ -180,13 +181,11 @@ class Guest:
         self.procs.append(self.hub)
         self._wait_path("device")
         self._wait_path("host")
-        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b",
-                        os.path.join(os.path.realpath(IMAGE), "base.qcow2"), self.path("root.qcow2")], check=True)
-        with open(self.path("home.raw"), "wb") as f:
-            f.truncate(2 << 30)
-        subprocess.run(["mke2fs", "-q", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1",
-                        self.path("home.raw")], check=True, env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
-        drives = [] if no_root else ["-drive", "if=none,id=r,file=%s,cache=unsafe" % self.path("root.qcow2"),
+        self.root = os.path.join(self.disks, "root.qcow2")
+        self.home = os.path.join(self.disks, "home.raw")
+        if not os.path.exists(self.root):
+            self._make_disks()
+        drives = [] if no_root else ["-drive", "if=none,id=r,file=%s,cache=unsafe" % self.root,
                                      "-device", "virtio-blk-pci,drive=r,serial=hf-root"]
         args = ["qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
                 "-machine", "q35,memory-backend=mem", "-accel", "tcg", "-cpu", "max,-cx16", "-smp", str(cpus),
@@ -195,7 +194,7 @@ class Guest:
                 "-append", "console=ttyS0 quiet panic=-1 random.trust_cpu=on mitigations=off " + append,
                 "-serial", "file:" + self.path("console"),
                 *drives,
-                "-drive", "if=none,id=h,format=raw,file=%s,cache=unsafe" % self.path("home.raw"),
+                "-drive", "if=none,id=h,format=raw,file=%s,cache=unsafe" % self.home,
                 "-device", "virtio-blk-pci,drive=h,serial=hf-home",
                 "-drive", "if=none,id=m,format=raw,readonly=on,file=%s" % os.path.join(self.kernel, "modules.sqfs"),
                 "-device", "virtio-blk-pci,drive=m,serial=hf-modules",
@@ -204,6 +203,14 @@ class Guest:
         self.started = time.time()
         self.qemu = subprocess.Popen(args, stdin=subprocess.DEVNULL)
         self.procs.append(self.qemu)
+
+    def _make_disks(self):
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b",
+                        os.path.join(os.path.realpath(IMAGE), "base.qcow2"), self.root], check=True)
+        with open(self.home, "wb") as f:
+            f.truncate(2 << 30)
+        subprocess.run(["mke2fs", "-q", "-t", "ext4", "-E", "lazy_itable_init=1,lazy_journal_init=1", self.home],
+                       check=True, env=dict(os.environ, PATH=os.environ["PATH"] + ":/usr/sbin:/sbin"))
 
     def path(self, name):
         return os.path.join(self.dir, name)
@@ -303,6 +310,15 @@ class Guest:
         self.ready_seconds = time.time() - self.started
         return s
 
+    def power_off(self, timeout=90):
+        """An orderly end; True when QEMU ended by itself."""
+        reply = self.request({"op": "poweroff"})
+        try:
+            self.qemu.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return bool(reply.reply and reply.reply.get("ok"))
+
     def connect(self, port=5800):
         s = socket.socket(socket.AF_UNIX)
         s.connect(self.path("host"))
@@ -364,10 +380,3 @@ class Tap:
         print("1..%d" % self.n, flush=True)
         return 1 if self.failed else 0
 
-
-def slot():
-    """One of two places for a VM on this machine, when the caller has not taken one."""
-    tool = shutil.which("vmslot")
-    if tool and not os.environ.get("HOLDFAST_VM_SLOT"):
-        os.environ["HOLDFAST_VM_SLOT"] = "1"
-        os.execv(tool, [tool, sys.executable] + sys.argv)
