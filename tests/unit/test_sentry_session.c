@@ -1047,6 +1047,101 @@ static void unclean_end(void **state)
 	rig_free(r);
 }
 
+/* ---- what the module really sent ---- */
+
+static size_t load(const char *name, uint8_t **bytes)
+{
+	const char *root = getenv("HOLDFAST_ROOT");
+	char path[512];
+	size_t n;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/tests/data/sentry/%s", root ? root : ".", name);
+	f = fopen(path, "rb");
+	assert_non_null(f);
+	*bytes = malloc(1 << 20);
+	assert_non_null(*bytes);
+	n = fread(*bytes, 1, 1 << 20, f);
+	fclose(f);
+	assert_true(n > 10000 && n < 1 << 20);
+	return n;
+}
+
+/* Plays a recording. If byte *wrong_at is in a frame, one bit of it is another, and it becomes SIZE_MAX. */
+static struct rig *play(const uint8_t *bytes, size_t n, size_t *wrong_at, unsigned *hellos)
+{
+	struct rig *r = calloc(1, sizeof(*r));
+	struct session_cfg cfg = { .required = true };
+	size_t at = 0;
+
+	assert_non_null(r);
+	for (uint8_t i = 0; i < 32; i++)
+		cfg.boot_key[i] = i;
+	r->s = session_new(&cfg, &ops, r, NULL);
+	assert_non_null(r->s);
+	r->now_ms = 1000;
+	session_tick(r->s, r->now_ms, true);
+	*hellos = 0;
+	while (at + 4 <= n) {
+		size_t len = (size_t)bytes[at + 2] << 8 | bytes[at + 3];
+		uint8_t *frame = malloc(len + 4);
+
+		assert_non_null(frame);
+		memcpy(frame, bytes + at, len + 4);
+		if (memmem(frame, len + 4, "\"type\":\"hello\"", 14)) {
+			++*hellos;
+			open_link(r);
+		}
+		if (*wrong_at >= at + 4 && *wrong_at < at + 4 + len) {
+			frame[*wrong_at - at] ^= 1;
+			*wrong_at = SIZE_MAX;
+		}
+		if (r->id)
+			session_conn_bytes(r->s, r->id, frame, len + 4);
+		session_durable(r->s, r->last_seq);
+		r->n_sent = 0;
+		r->now_ms += 2;
+		session_tick(r->s, r->now_ms, true);
+		free(frame);
+		at += len + 4;
+	}
+	assert_int_equal(at, n);
+	return r;
+}
+
+static void recordings_of_the_module_are_clean(void **state)
+{
+	static const char *const names[] = { "frames-6.1.bin", "frames-6.12.bin", "frames-reconnect.bin" };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		uint8_t *bytes;
+		size_t n = load(names[i], &bytes);
+		size_t nowhere = SIZE_MAX;
+		unsigned hellos;
+		struct rig *r = play(bytes, n, &nowhere, &hellos);
+
+		assert_int_equal(all_tampers(r), 0);
+		assert_false(r->out_of_order);
+		assert_true(r->frames > 100);
+		assert_true(i < 2 || hellos > 5);
+		rig_free(r);
+		/* One changed bit anywhere in a frame is noticed, and no changed frame comes out. */
+		for (size_t at = 4; at < n; at += n / 53) {
+			size_t wrong_at = at;
+			unsigned noticed = 0;
+
+			r = play(bytes, n, &wrong_at, &hellos);
+			for (int t = 0; t < SESSION_TAMPER_COUNT; t++)
+				noticed += r->tampers[t];
+			if (!noticed && wrong_at == SIZE_MAX)
+				fail_msg("%s: a changed bit at %zu went unnoticed", names[i], at);
+			rig_free(r);
+		}
+		free(bytes);
+	}
+}
+
 /* ---- the parser ---- */
 
 static int parse(const char *text, struct err *err)
@@ -1186,6 +1281,7 @@ int main(void)
 		cmocka_unit_test(connections_are_bounded),
 		cmocka_unit_test(reports_are_bounded),
 		cmocka_unit_test(unclean_end),
+		cmocka_unit_test(recordings_of_the_module_are_clean),
 		cmocka_unit_test(frames_that_parse_and_frames_that_do_not),
 		cmocka_unit_test(values_are_bounded_before_they_are_made),
 		cmocka_unit_test(lengths_are_bounded),
