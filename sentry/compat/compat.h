@@ -6,12 +6,12 @@
 #include <linux/file.h>
 #include <linux/fs.h>
 #include <linux/kernel.h>
-#if __has_include(<linux/hex.h>) /* 6.4 moved bin2hex() there */
+#ifdef SENTRY_HAS_HEX_H /* 6.4 moved bin2hex() there */
 #include <linux/hex.h>
 #endif
 #include <linux/mm_types.h>
 #include <linux/net.h>
-#if __has_include(<linux/unaligned.h>) /* 6.12 moved it */
+#ifdef SENTRY_HAS_UNALIGNED_H /* 6.12 moved it */
 #include <linux/unaligned.h>
 #else
 #include <asm/unaligned.h>

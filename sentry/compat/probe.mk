@@ -10,3 +10,5 @@ ccflags-y += $(call sentry-has,linux/uio.h,struct iovec \*iter_iov.const,ITER_IO
 ccflags-y += $(call sentry-has,crypto/sha2.h,^struct sha256_ctx,SHA256_CTX)
 ccflags-y += $(call sentry-has,linux/net.h,int kernel_connect.*struct sockaddr_unsized,SOCKADDR_UNSIZED)
 ccflags-y += $(call sentry-has,linux/fs.h,inode_get_ctime_sec,INODE_GET_CTIME)
+ccflags-y += $(call sentry-has,linux/hex.h,bin2hex,HEX_H)
+ccflags-y += $(call sentry-has,linux/unaligned.h,get_unaligned,UNALIGNED_H)

@@ -46,7 +46,7 @@ class Run:
         """Longest time between two heartbeats around the attempt, in seconds."""
         begin, end = self.times.get(name, (0, 0))
         beats = [f["t"] for f in self.stream.beats()]
-        near = [b - a for a, b in zip(beats, beats[1:]) if b >= begin - 1e9 and a <= end + 1e9]
+        near = [b - a for a, b in zip(beats, beats[1:]) if b >= begin and a <= end]
         return max(near) / 1e9 if near else 99
 
     def frames(self, name, wanted):
@@ -69,8 +69,10 @@ def missed_grows(run, name):
     return "probes.missed grows to %d" % missed[-1] if missed and missed[-1] > missed[0] else ""
 
 
-def limited_grows(run, name):
+def exec_seen_or_counted(run, name):
     limited = [f["rate_limited"].get("exec", 0) for f in run.stream.beats()]
+    if any("hidden" in f.get("argv", []) for f in run.stream.frames if f["type"] == "exec"):
+        return "exec event"
     return "rate_limited.exec grows by %d" % (limited[-1] - limited[0]) if limited[-1] > limited[0] else ""
 
 
@@ -159,7 +161,7 @@ ATTEMPTS = [
     attempt("packet-frame", "send frames of one's own making", "worked", event(type="net_flow", proto="packet"), None),
     attempt("change-clock", "set the clock a day ahead", "worked", beats_go_on, "worked"),
     attempt("use-up-instances", "hold 600 opens to use up return-probe instances", "worked", missed_grows, "worked", "sandbox"),
-    attempt("hide-in-flood", "hide an exec in a flood of them", "worked", limited_grows, None),
+    attempt("hide-in-flood", "hide an exec in a flood of them", "worked", exec_seen_or_counted, None),
     attempt("eat-memory", "use up all memory", "worked", beats_go_on, "worked"),
     attempt("phase-early", "declare shutdown early", "worked", phase_named, None),
     attempt("starve-thread", "hog the CPU above real-time priority, the thread demoted", "worked", late_heartbeat, None),
@@ -265,7 +267,7 @@ def main():
     options = parser.parse_args()
     tap, table = rig.Tap(), Table()
 
-    def boot(settings, names, label, seconds=280):
+    def boot(settings, names, label, seconds=600):
         keep = os.path.join(options.keep, label) if options.keep else None
         return Run(*rig.run(options.series, scenario(settings, names), seconds, keep))
 
@@ -283,16 +285,16 @@ def main():
             judge(tap, table, item, run, level, base.results.get(item["name"]))
     for number, (settings, name, text, result, alert, level) in enumerate(BOOTS):
         if name:
-            run = boot(settings, [(name, "run"), ("nothing", "run")], "boot%d" % number, 120)
+            run = boot(settings, [(name, "run"), ("nothing", "run")], "boot%d" % number, 240)
             item = {"name": name, "text": text, "alert": alert, "result": {level: result}}
             judge(tap, table, item, run, level, "worked")
         else:
-            run = Run(*rig.run(options.series, scenario(settings, []) + "\nsleep 12000\n", 120, options.keep and os.path.join(options.keep, "early")))
+            run = Run(*rig.run(options.series, scenario(settings, []) + "\nsleep 12000\n", 240, options.keep and os.path.join(options.keep, "early")))
             item = {"name": "early-fd", "text": "kprobes/enabled=0 through a descriptor opened before lockdown", "alert": selftest_dead,
                     "result": {"confidentiality": "worked"}}
             judge(tap, table, item, run, "confidentiality", "worked")
     if options.table:
-        table.write(options.table, open(os.devnull).read() or "kernel series " + options.series)
+        table.write(options.table, rig.release_of(options.series))
     tap.end()
     return 1 if tap.failed else 0
 

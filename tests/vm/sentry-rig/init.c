@@ -9,6 +9,7 @@
  *   lockdown WORD      lockdown to raise after the load
  *   latch              kexec_load_disabled=1 before and modules_disabled=1 after the load
  *   early COMMAND ...  start a program before the load
+ *   before COMMAND ... run one before the load and wait for it
  *   params TEXT        more module parameters
  *   no-sentry          do not load it (for baselines)
  *   run COMMAND ...    run a program as root and wait for it
@@ -37,7 +38,7 @@
 #define CGROUP "/sys/fs/cgroup/holdfast"
 #define PARAMS "/sys/module/sentry/parameters/"
 
-static char key[65], level[16] = "files", lockdown[32], params[512], early[512];
+static char key[65], level[16] = "files", lockdown[32], params[512], early[512], before[512];
 static bool latch, no_sentry;
 
 static void write_file(const char *path, const char *text)
@@ -149,6 +150,8 @@ static void start_sentry(void)
 	start(text, false);
 	usleep(200000);
 
+	if (before[0])
+		wait_for(start(before, false), "before");
 	if (early[0])
 		start(early, false);
 	if (latch)
@@ -215,6 +218,8 @@ static bool setting(const char *line)
 		snprintf(lockdown, sizeof(lockdown), "%s", line + 9);
 	else if (!strncmp(line, "params ", 7))
 		snprintf(params, sizeof(params), "%s", line + 7);
+	else if (!strncmp(line, "before ", 7))
+		snprintf(before, sizeof(before), "%s", line + 7);
 	else if (!strncmp(line, "early ", 6))
 		snprintf(early, sizeof(early), "%s", line + 6);
 	else if (!strcmp(line, "latch"))

@@ -268,6 +268,9 @@ def judge(tap, console, stream, settings):
         else:
             tap.result(bool(found), name, nearest(stream, wanted))
     accounting(stream, tap)
+    for kind, number in re.findall(r"(\w+)=(\d+)", "".join(re.findall(r"^# offered: (.*)$", settings, re.M))):
+        offered = stream.beats()[-1]["offered"].get(kind, 0) if stream.beats() else 0
+        tap.result(offered == int(number), "TRN-04 %s events were offered, %d counted" % (number + " " + kind, offered))
     match = re.search(r"^# repeats: (\d+)$", settings, re.M)
     if match:
         tap.result(stream.repeats >= int(match.group(1)), "TRN frames that were not acknowledged are said again after a break (%d)" % stream.repeats)
@@ -275,10 +278,14 @@ def judge(tap, console, stream, settings):
         tap.result(again >= 2, "TRN a hello without a welcome is said again byte for byte (%d)" % again)
 
 
+def release_of(series):
+    return os.listdir(os.path.join(command("ci/kernel/fetch", series), "lib/modules"))[0]
+
+
 def run(series, scenario, seconds=240, keep=None, more=(), sentry=None):
     """Boot and return (console text, Stream)."""
     kernel = command("ci/kernel/fetch", series)
-    release = os.listdir(os.path.join(kernel, "lib/modules"))[0]
+    release = release_of(series)
     sentry = sentry or os.path.join(ROOT, command("ci/kernel/sentry", series))
     with tempfile.TemporaryDirectory(prefix="sentry-rig.") as top:
         image = build_guest(kernel, release, sentry, scenario, os.path.join(top, "root"))
