@@ -9,6 +9,7 @@
  *   hang            reads nothing, stays
  *   dial PORT CMD   connects to the host and runs CMD there; answers "ok NS\n" or "error NAME\n"
  *   rtt PORT N SIZE N round trips to an echoing host port: "P50 P99\n" in ns
+ *   bench PORT      round trips and throughput with a serving host port (tests/bench/vm_bench.py)
  *   rebind          takes the driver off the device and puts it back
  *   sysrq C         writes C to /proc/sysrq-trigger
  *   reboot, poweroff
@@ -16,10 +17,13 @@
  *   get NAME        sends the file /NAME
  *   run PROGRAM ARGS  runs a program on the stream
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <linux/vm_sockets.h>
 #include <net/if.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -147,6 +151,106 @@ static int by_size(const void *a, const void *b)
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
 	return x < y ? -1 : x > y;
+}
+
+/* One transport's figures: the far end takes "echo N", "sink N", "source N" lines. */
+enum { BENCH_RTTS = 2000, BENCH_BYTES = 64 * 1024 * 1024 };
+
+static void read_exactly(int fd, uint64_t n)
+{
+	while (n) {
+		ssize_t k = read(fd, chunk, n < CHUNK ? n : CHUNK);
+
+		if (k <= 0)
+			_exit(1);
+		n -= (uint64_t)k;
+	}
+}
+
+static void bench(const char *name, int fd, int out)
+{
+	static uint64_t took[BENCH_RTTS];
+	static const size_t sizes[] = { 64, 4096 };
+	uint64_t start, to_ns, from_ns;
+	char text[256];
+
+	for (int k = 0; k < 2; k++) {
+		size_t size = sizes[k];
+
+		write_all(fd, text, (size_t)snprintf(text, sizeof(text), "echo %zu\n", size * BENCH_RTTS));
+		for (int i = 0; i < BENCH_RTTS; i++) {
+			start = now_ns();
+			write_all(fd, chunk, size);
+			read_exactly(fd, size);
+			took[i] = now_ns() - start;
+		}
+		qsort(took, BENCH_RTTS, sizeof(took[0]), by_size);
+		write_all(out, text,
+			  (size_t)snprintf(text, sizeof(text), "BENCH %s rtt%zu_us %.0f %.0f\n", name, size,
+					   (double)took[BENCH_RTTS / 2] / 1e3,
+					   (double)took[BENCH_RTTS * 99 / 100] / 1e3));
+	}
+	write_all(fd, text, (size_t)snprintf(text, sizeof(text), "sink %d\n", BENCH_BYTES));
+	start = now_ns();
+	zeros(fd, BENCH_BYTES);
+	read_exactly(fd, 1);
+	to_ns = now_ns() - start;
+	write_all(fd, text, (size_t)snprintf(text, sizeof(text), "source %d\n", BENCH_BYTES));
+	start = now_ns();
+	read_exactly(fd, BENCH_BYTES);
+	from_ns = now_ns() - start;
+	write_all(out, text,
+		  (size_t)snprintf(text, sizeof(text), "BENCH %s mib_s %.0f %.0f\n", name,
+				   BENCH_BYTES / 1048576.0 / ((double)to_ns / 1e9),
+				   BENCH_BYTES / 1048576.0 / ((double)from_ns / 1e9)));
+}
+
+static void set_addr(const char *ifname, unsigned long what, const char *addr)
+{
+	struct ifreq r = { 0 };
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = inet_addr(addr) };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", ifname);
+	memcpy(&r.ifr_addr, &a, sizeof(a));
+	if (what == SIOCSIFFLAGS)
+		r.ifr_flags = IFF_UP | IFF_RUNNING;
+	if (ioctl(fd, what, &r))
+		printf("testinit: %s: %s\n", ifname, strerror(errno));
+	close(fd);
+}
+
+/* "hfbench" on the command line, with the port of the serving host: the other transports, by the console. */
+static void bench_others(unsigned port)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+				  .sin_addr.s_addr = inet_addr("10.0.2.2") };
+	int fd, one = 1;
+	glob_t found;
+
+	if (!glob("/dev/vport*p1", 0, NULL, &found) && (fd = open(found.gl_pathv[0], O_RDWR)) >= 0)
+		bench("serial", fd, 1);
+	set_addr("eth0", SIOCSIFADDR, "10.0.2.15");
+	set_addr("eth0", SIOCSIFNETMASK, "255.255.255.0");
+	set_addr("eth0", SIOCSIFFLAGS, "0.0.0.0");
+	fd = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		printf("testinit: tcp: %s\n", strerror(errno));
+	else
+		bench("net", fd, 1);
+	reboot(RB_POWER_OFF);
+}
+
+static unsigned bench_port(void)
+{
+	char line[2048] = "";
+	int fd = open("/proc/cmdline", O_RDONLY);
+	ssize_t n = read(fd, line, sizeof(line) - 1);
+	const char *at = n > 0 ? strstr(line, "hfbench=") : NULL;
+
+	close(fd);
+	return at ? (unsigned)atoi(at + 8) : 0;
 }
 
 static void rtt(int answer, unsigned port, unsigned n, size_t size)
@@ -282,6 +386,8 @@ static void serve(int fd, char *cmd)
 		dial_and(fd, cmd + 5);
 	else if (sscanf(cmd, "rtt %u %u %u", &port, &n, &size) == 3)
 		rtt(fd, port, n, size);
+	else if (sscanf(cmd, "bench %u", &port) == 1)
+		bench("vsock", dial(port), fd);
 	else if (!strcmp(cmd, "rebind"))
 		rebind();
 	else if (sscanf(cmd, "sysrq %1s", c) == 1)
@@ -344,6 +450,8 @@ int main(void)
 	loopback_up();
 	signal(SIGCHLD, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
+	if (bench_port())
+		bench_others(bench_port());
 	listener = listen_on(PORT);
 	printf("testinit: ready\n");
 	for (;;) {
