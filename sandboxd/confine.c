@@ -366,10 +366,8 @@ static void allow_ping(const struct guest_confine *c)
 	guest_write_file(c->guest->proc_fd, "sys/net/ipv4/ping_group_range", range);
 }
 
-int guest_confine_prepare(struct guest_confine *c, struct guest *g)
+static void init(struct guest_confine *c, struct guest *g)
 {
-	struct err e = { .text = "" };
-
 	memset(c, 0, sizeof(*c));
 	c->guest = g;
 	c->level = g->spec->level;
@@ -380,6 +378,38 @@ int guest_confine_prepare(struct guest_confine *c, struct guest *g)
 	c->profile.compat = g->spec->compat;
 	c->profile.supervisor_pid = getpid();
 	c->profile.supervisor_pgid = getpgrp();
+}
+
+int guest_confine_preflight(struct guest *g)
+{
+	struct guest_confine c;
+	struct err e = { .text = "" };
+	int fd = SANDBOX_NO_RULESET;
+
+	init(&c, g);
+	if (find_users(&c, g, &e) < 0)
+		return fail(g, "identity", "/etc/passwd", &e);
+	if (collect_paths(&c, g->spec, &e) < 0)
+		return fail(g, "paths", "", &e);
+	errno = EINVAL;
+	if (c.profile.landlock && sandbox_paths_check(c.paths, c.profile.path_count, &e) < 0)
+		fd = -1;
+	c.profile.path_count = 0;
+	if (fd != -1 && c.level >= GUEST_FILES)
+		fd = sandbox_ruleset_open(&c.profile, g->root_fd, &c.report, &e);
+	free(c.paths);
+	if (fd == -1)
+		return fail(g, "landlock_ruleset", "", &e);
+	if (fd >= 0)
+		close(fd);
+	return 0;
+}
+
+int guest_confine_prepare(struct guest_confine *c, struct guest *g)
+{
+	struct err e = { .text = "" };
+
+	init(c, g);
 	if (find_users(c, g, &e) < 0)
 		return fail(g, "identity", "/etc/passwd", &e);
 	guest_step_ok(&g->steps, "identity");

@@ -29,6 +29,10 @@ struct guest_confine {
 	bool setuid0_refused, bounding_empty;
 };
 
+/* What can be judged before init has run: users, contradictory paths, what the kernel lacks. So that a boot
+ * that will take no work says so at once. 0, or -1 with g->steps.failed set. */
+int guest_confine_preflight(struct guest *g);
+
 /* Prepares; failures are steps. 0, or -1 with g->steps.failed set. */
 int guest_confine_prepare(struct guest_confine *c, struct guest *g);
 

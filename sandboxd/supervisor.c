@@ -321,8 +321,10 @@ static void on_launch(void *user, int fd, uint32_t events)
 static int start_gate(struct guest_supervisor *v)
 {
 	gate.v = v;
+	/* Where early launch itself failed, PID 1 stays what it is. */
 	if (v->guest->steps.failed)
 		return 0;
+	guest_confine_preflight(v->guest);
 	gate.launch = loop_fd_add(v->loop, v->guest->launch_fd, EPOLLIN, on_launch, v, NULL);
 	gate.timer = loop_timer_add(v->loop, GATE_MS, GATE_MS, on_gate, v);
 	return gate.launch && gate.timer ? 0 : -1;
