@@ -72,7 +72,7 @@ def calls(vm):
 
 ROUTES = [
     ("systemd-run", "systemd-run -q --wait true"), ("systemctl", "systemctl list-units"), ("busctl", "busctl list"), ("loginctl", "loginctl list-sessions"),
-    ("su", "echo | su -c true"), ("passwd", "passwd -S"), ("at", "echo true | at now"), ("crontab", "crontab -l"), ("docker", "docker ps"),
+    ("su", "echo | su -c true"), ("at", "echo true | at now"), ("crontab", "crontab -l"), ("docker", "docker ps"),
     ("nsenter", "nsenter -t 1 -m true"), ("/proc/1/root", "ls /proc/1/root/"), ("the local socket", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/run/holdfast/sandboxd.sock\")'"),
     ("vsock", "python3 -c 'import socket; socket.socket(socket.AF_VSOCK)'"), ("packet", "python3 -c 'import socket; socket.socket(17,3)'"),
     ("cgroup.procs", "echo 0 > /sys/fs/cgroup/cgroup.procs"), ("core_pattern", "echo x > /proc/sys/kernel/core_pattern"),
