@@ -896,7 +896,8 @@ static bool work_due(struct store *s, int64_t now, int64_t *sleep_ms)
 	    window <= now)
 		return true;
 	if (s->queue) {
-		int64_t gather = s->last_commit_ms + s->cfg.commit_ms - now;
+		/* by the real clock, whatever clock rows have */
+		int64_t gather = s->last_commit_ms + s->cfg.commit_ms - real_mono_ns() / 1000000;
 
 		if (gather <= 0 || gather > s->cfg.commit_ms || s->queued_bytes >= BATCH_BYTES)
 			return true;
@@ -918,7 +919,7 @@ static bool turn(struct store *s, int64_t now, bool checkpoint, bool prune_now, 
 	s->batch.checkpoint = checkpoint || checkpoint_due(s, now);
 	if (write_batch(s) != DB_OK)
 		return false;
-	s->last_commit_ms = mono_ms(s);
+	s->last_commit_ms = real_mono_ns() / 1000000;
 	finish(s);
 	return true;
 }
@@ -958,8 +959,8 @@ static void *writer(void *u)
 			continue;
 		}
 		if (failing_since < 0)
-			failing_since = now;
-		if (s->stop && mono_ms(s) - failing_since > CLOSE_PATIENCE_MS)
+			failing_since = real_mono_ns() / 1000000;
+		if (s->stop && real_mono_ns() / 1000000 - failing_since > CLOSE_PATIENCE_MS)
 			break;
 		wait_until(s, &s->work, RETRY_MS);
 	}

@@ -634,6 +634,8 @@ static int read_checkpoint(struct reading *rd, const json_t *obj, bool skip)
 		rd->r->omitted += c.row_id - rd->id;
 		rd->id = c.row_id;
 		memcpy(rd->head, c.row_head, STORE_HASH_BYTES);
+	} else if (c.row_id > rd->id) {
+		return bad(rd->r, rd->id + 1, "row %llu is missing", (unsigned long long)(rd->id + 1));
 	} else if (c.row_id != rd->id || memcmp(c.row_head, rd->head, STORE_HASH_BYTES) != 0) {
 		return bad(rd->r, rd->last_good + 1, "checkpoint %llu does not fit: row %llu or a later one was rewritten",
 			   (unsigned long long)c.n, (unsigned long long)(rd->last_good + 1));
