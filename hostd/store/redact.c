@@ -169,7 +169,8 @@ static bool harmless_value(const char *v, size_t n)
 
 	if (!n)
 		return true;
-	if (n >= sizeof(mark) - 1 && !memcmp(v, mark, sizeof(mark) - 1))
+	/* without its last bracket, at which a value ends */
+	if (n >= sizeof(mark) - 2 && !memcmp(v, mark, sizeof(mark) - 2))
 		return true;
 	if (v[0] == '$' && (n == 1 || v[1] == '{' || v[1] == '(' || isalpha((unsigned char)v[1]) || v[1] == '_'))
 		return true;
@@ -193,8 +194,8 @@ static bool match_prefix(const char *p, const char *end, struct match *m)
 		    memcmp(p, token_prefixes[i].prefix, n) != 0)
 			continue;
 		tail = span(p + n, end, token_char);
-		/* cut off at the end of the text: the beginning of a token is enough, but for two-letter words */
-		if (tail < token_prefixes[i].min && !(p + n + tail == end && tail >= 1 && n >= 4))
+		/* cut off at the end of the text: the beginning of a token is enough, if it is one and no short word */
+		if (tail < token_prefixes[i].min && !(p + n + tail == end && tail >= 1 && (n >= 4 || n + tail >= 8)))
 			continue;
 		*m = (struct match){ .keep = 0, .len = n + tail };
 		return true;
