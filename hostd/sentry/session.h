@@ -34,7 +34,7 @@
 	X(SEQ_GAP, "seq_gap")			/* a frame is missing */ \
 	X(SEQ_REPLAY, "seq_replay")		/* a number again, with other bytes or out of place */ \
 	X(SILENCE, "silence")			/* 15 s of VM running time without a frame */ \
-	X(LATE_BEATS, "late_beats")		/* fewer than half of the heartbeats in a minute */ \
+	X(LATE_BEATS, "late_beats")		/* fewer than a third of the heartbeats in a minute */ \
 	X(PROBES_DISARMED, "probes_disarmed")	/* fewer armed than there were */ \
 	X(CANARY_DEAD, "canary_dead")		/* a probe on our own function did not fire */ \
 	X(NONCE_UNANSWERED, "nonce_unanswered") /* heartbeats that do not know the last challenge */ \
@@ -59,7 +59,7 @@ const char *session_tamper_name(enum session_tamper reason);
 #define SESSION_HELLO_MS 10000	      /* a connection that says no hello for so long is closed */
 #define SESSION_NONCE_MS 15000	      /* a challenge unanswered for so long, while beats come */
 #define SESSION_BEAT_WINDOW_MS 60000  /* late_beats looks at so much running time ... */
-#define SESSION_BEAT_WINDOW_MIN 30    /* ... and wants so many heartbeats in it */
+#define SESSION_BEAT_WINDOW_MIN 20    /* ... and wants so many heartbeats in it */
 #define SESSION_TICK_MAX_MS 1000      /* a longer step is the host's own delay and counts as this */
 #define SESSION_SHUTDOWN_MIN_MS 1000  /* phase 2 must have been seen for so long at the end */
 #define SESSION_CONNS_MAX 8

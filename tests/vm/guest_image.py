@@ -9,7 +9,7 @@ import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fixture"))
 import servers  # noqa: E402
-from guestvm import IMAGE, Guest, Tap, slot, spec  # noqa: E402
+from guestvm import IMAGE, Guest, Tap, spec  # noqa: E402
 
 CONFIG = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "holdfast")
 TOOLS = ("git curl python3 node npm npx ssh tmux gcc g++ make ip ps kmod sudo less strace gdb mkfs.ext4 ping "
@@ -162,7 +162,6 @@ def check_guest(vm):
 
 
 def main():
-    slot()
     check_files()
     with Guest(spec(), kernel="6.12", memory=1024) as vm:
         vm.wait_ready()
