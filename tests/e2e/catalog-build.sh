@@ -31,7 +31,7 @@ for name in "${names[@]}"; do
 	assert not same, f"equal in both builds: {same}"
 	assert a["network"] == b["network"] == "0"
 	PY
-	say $? "$name: equal with debug data and without, under nine different conditions"
+	say $? "$name: equal before and after strip, under nine different conditions"
 done
 
 # A second run finds everything there.
@@ -94,6 +94,6 @@ refuses "rebuild refuses another source" "this tree is source" \
 	"$catalog" rebuild --dir "$out" --root "$T/trust/root.json" --state none --source "$T/other" "$mid"
 
 # Does the comparison mean anything? Without the prefix map the same two conditions differ.
-passes "without the prefix map the builds differ, with and without debug data" ci/modules/control "$old"
+passes "without the prefix map the builds differ, before and after strip" ci/modules/control "$old"
 passes "four more rebuilds under mixed conditions are equal too" ci/modules/canary -n 4 "$mid"
 finish

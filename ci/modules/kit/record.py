@@ -45,22 +45,33 @@ def module_path(where):
     return os.path.join(where, "A", "sentry.ko")
 
 
-def one_build(row, snapshot, name, condition, prefix_map=True):
-    """Build under one condition unless it is there; returns its part of the record."""
-    where = os.path.join(folder(row, snapshot[1]), name)
+def finished(where):
+    """The part of the record of a build that is there and whole, else None."""
     done = cache.read_json(os.path.join(where, "build.json"))
-    if done and all(os.path.exists(os.path.join(where, part))
-                    and cache.sha256_file(os.path.join(where, part)) == done[key]
-                    for part, key in (("sentry.ko", "sha256"), ("raw.ko", "raw_sha256"))):
-        return done
-    started = time.monotonic()
-    sandbox.build(row, snapshot[0], snapshot[1], condition, where, prefix_map)
-    done = {"builder": "local", "conditions": sandbox.read_condition(where), "name": name,
-            "sha256": cache.sha256_file(os.path.join(where, "sentry.ko")),
-            "raw_sha256": cache.sha256_file(os.path.join(where, "raw.ko")),
-            "seconds": round(time.monotonic() - started, 1)}
-    cache.write_json(os.path.join(where, "build.json"), done)
+    for part, key in (("sentry.ko", "sha256"), ("raw.ko", "raw_sha256")):
+        name = os.path.join(where, part)
+        if not done or not os.path.exists(name) or cache.sha256_file(name) != done[key]:
+            return None
     return done
+
+
+def one_build(row, snapshot, name, condition):
+    """Build under one condition unless it is there; returns its part of the record."""
+    key = folder(row, snapshot[1])
+    where = os.path.join(key, name)
+    with cache.locked(f"build-{os.path.basename(key)}"):
+        done = finished(where)
+        if done:
+            return done
+        started = time.monotonic()
+        sandbox.build(row, snapshot[0], snapshot[1], condition, where)
+        done = {"builder": "local", "conditions": sandbox.read_condition(where), "name": name,
+                "sha256": cache.sha256_file(os.path.join(where, "sentry.ko")),
+                "raw_sha256": cache.sha256_file(os.path.join(where, "raw.ko")),
+                "seconds": round(time.monotonic() - started, 1),
+                "cpu_seconds": sandbox.cpu_seconds(where)}
+        cache.write_json(os.path.join(where, "build.json"), done)
+        return done
 
 
 def assemble(row, snapshot, builds, checks):

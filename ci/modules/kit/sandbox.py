@@ -6,6 +6,7 @@ expect them, on an empty /usr/src, so that headers of the host or of another rel
 seen. No network, no environment, no home: a build has no way to a signing key or to the archive.
 """
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -45,7 +46,7 @@ def header_mounts(row):
     return found
 
 
-def command(row, root, source, source_sha256, out, condition, prefix_map=True):
+def command(row, root, source, source_sha256, out, condition, plain=True):
     kbuild = [(a, b) for a, b in header_mounts(row) if b.startswith("/usr/lib/")]
     args = ["bwrap", "--unshare-all", "--die-with-parent", "--new-session",
             "--hostname", condition["host"], "--uid", str(condition["uid"]),
@@ -64,7 +65,8 @@ def command(row, root, source, source_sha256, out, condition, prefix_map=True):
         "PATH": "/usr/bin:/bin", "LC_ALL": condition["locale"], "TZ": condition["zone"],
         "HF_RELEASE": row["release"], "HF_PLACE": condition["place"],
         "HF_UMASK": condition["umask"], "HF_ORDER": condition["order"],
-        "HF_JOBS": str(condition["jobs"]), "HF_MAP": "1" if prefix_map else "",
+        "HF_JOBS": str(condition["jobs"]), "HF_MAP": "1" if plain else "",
+        "HF_DEBUG": "" if plain else "1",
         "HF_EPOCH": str(EPOCH), "HF_SOURCE": source_sha256}
     if condition["faketime"]:
         environment |= {"LD_PRELOAD": FAKETIME, "FAKETIME": condition["faketime"],
@@ -81,17 +83,23 @@ def mount_points(root, row):
             os.makedirs(root + inside, exist_ok=True)
 
 
-def build(row, source, source_sha256, condition, keep, prefix_map=True, root_sha256=None):
-    """Build once. Puts sentry.ko, raw.ko, log and condition into the folder `keep`, made whole."""
+def build(row, source, source_sha256, condition, keep, plain=True, root_sha256=None):
+    """Build once. Puts sentry.ko, raw.ko, log and condition into the folder `keep`, made whole.
+
+    Not plain: with debug data and without the prefix map, for the negative control.
+    """
     root = toolchain.tree(root_sha256 or toolchain.pin(row["toolchain"])["root_sha256"])
     mount_points(root, row)
     parent = os.path.dirname(keep)
     os.makedirs(parent, exist_ok=True)
+    for left in os.listdir(parent):
+        if left.startswith(".tmp-build-") or left.endswith(".new"):
+            cache.remove_tree(os.path.join(parent, left))
     with tempfile.TemporaryDirectory(prefix=".tmp-build-", dir=parent) as out:
         os.chmod(out, 0o755)
         try:
             done = subprocess.run(
-                command(row, root, source, source_sha256, out, condition, prefix_map),
+                command(row, root, source, source_sha256, out, condition, plain),
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT_S,
                 env={"PATH": os.environ["PATH"]}, check=False)
         except subprocess.TimeoutExpired as error:
@@ -109,3 +117,10 @@ def build(row, source, source_sha256, condition, keep, prefix_map=True, root_sha
 def read_condition(folder):
     with open(os.path.join(folder, "condition"), encoding="utf-8") as handle:
         return dict(line.rstrip("\n").split("=", 1) for line in handle)
+
+
+def cpu_seconds(folder):
+    """User and system time of a build, as the shell's `times` said inside."""
+    with open(os.path.join(folder, "times"), encoding="utf-8") as handle:
+        found = re.findall(r"(\d+)m([\d.]+)s", handle.read())
+    return round(sum(int(minutes) * 60 + float(seconds) for minutes, seconds in found), 1)
