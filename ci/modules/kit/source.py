@@ -50,6 +50,10 @@ def snapshot(top=None):
 
 
 def commit_of(top):
+    """The commit that the tree is at, marked when the module's files differ from it."""
+    if "HOLDFAST_SOURCE_COMMIT" in os.environ:
+        return os.environ["HOLDFAST_SOURCE_COMMIT"]
+
     def git(*args):
         return subprocess.run(["git", "-C", top, *args], capture_output=True, text=True, check=False)
     head = git("rev-parse", "HEAD")
