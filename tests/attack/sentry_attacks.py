@@ -9,13 +9,13 @@ For each attempt:
              attempt proves nothing); None where the attempt is about being seen
   result     what comes of it at each level: an errno is a latch, "worked" is not
   alert      what the host sees: members of a frame, or a function of the run that says what it found ("" for nothing)
-Attempts that end the guest, or that need a boot of their own, stand in BOOTS.
+Attempts that end the guest, or that need a boot of their own, stand in BOOTS. The first boot builds what all need.
 """
 import argparse
+import concurrent.futures
 import importlib.util
 import json
 import os
-import re
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -86,7 +86,7 @@ def canaries_dead(run, name):
     return "canary dead: " + ", ".join(sorted(dead)) if dead else ""
 
 
-def selftest_dead(run, name):
+def hooks_dead(run, name):
     dead = {c for f in run.stream.beats() for c, answered in f["selftest"].items() if not answered}
     return canaries_dead(run, name) + ("; self-test silent: " + ", ".join(sorted(dead)) if dead else "")
 
@@ -167,21 +167,25 @@ ATTEMPTS = [
     attempt("starve-thread", "hog the CPU above real-time priority, the thread demoted", "worked", late_heartbeat, None),
 ]
 
-# Attempts with a boot of their own: (settings, name, text, result, alert, level).
+def own(name, text, result, alert, level):
+    return {"name": name, "text": text, "result": {level: result}, "alert": alert, "level": level}
+
+
+# Boots for attempts that end the guest or need one of their own: settings, lines, what is judged.
 BOOTS = [
-    ("lockdown confidentiality;latch", "crash", "crash the kernel (sysrq c)", "did not return", ends_unclean, "confidentiality"),
-    ("lockdown confidentiality;latch", "power-off", "power off without a word", "did not return", ends_unclean, "confidentiality"),
-    ("lockdown confidentiality;latch;early /bin/drive attack early-fd", None, "", None, None, None),
-    ("", "kprobes-off", "debugfs kprobes/enabled=0 without lockdown", "worked", selftest_dead, "none"),
-    ("", "unload-sentry-forced", "rmmod -f sentry without the latch", "worked", ends_unclean, "none"),
+    ("lockdown confidentiality;latch;early /bin/drive attack early-fd", "sleep 12000;run /bin/drive attack crash", [
+        own("early-fd", "kprobes/enabled=0 through a descriptor opened before lockdown", "worked", hooks_dead, "confidentiality"),
+        own("crash", "crash the kernel (sysrq c)", "did not return", ends_unclean, "confidentiality")]),
+    ("lockdown confidentiality;latch", "run /bin/drive attack power-off", [
+        own("power-off", "power off without a word", "did not return", ends_unclean, "confidentiality")]),
+    ("", "run /bin/drive attack kprobes-off;sleep 3000;run /bin/drive attack unload-sentry-forced;run /bin/drive noop", [
+        own("kprobes-off", "debugfs kprobes/enabled=0 where lockdown is not raised", "worked", hooks_dead, "none"),
+        own("unload-sentry-forced", "rmmod -f sentry where modules are not latched", None, ends_unclean, "none")]),
 ]
 
 
-def scenario(settings, names):
-    lines = [settings.replace(";", "\n")]
-    for item in names:
-        lines.append("%s /bin/drive attack %s" % (item[1], item[0]))
-    return "\n".join(lines)
+def lines_of(attempts):
+    return ";".join("%s /bin/drive attack %s" % (a["how"], a["name"]) for a in attempts)
 
 
 def result_fits(wanted, seen):
@@ -267,32 +271,30 @@ def main():
     options = parser.parse_args()
     tap, table = rig.Tap(), Table()
 
-    def boot(settings, names, label, seconds=600):
-        keep = os.path.join(options.keep, label) if options.keep else None
-        return Run(*rig.run(options.series, scenario(settings, names), seconds, keep))
+    def boot(label, settings, lines, seconds=600):
+        text = (settings + ";" + lines).replace(";", "\n")
+        return Run(*rig.run(options.series, text, seconds, options.keep and os.path.join(options.keep, label)))
 
-    names = [(a["name"], a["how"]) for a in ATTEMPTS if a["baseline"]]
-    base = boot("no-sentry", names, "baseline")
+    # Two boots at a time; each has one CPU.
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        base = pool.submit(boot, "baseline", "no-sentry", lines_of([a for a in ATTEMPTS if a["baseline"]]))
+        levels = {level: pool.submit(boot, level, "lockdown %s;latch" % level, lines_of(ATTEMPTS)) for level in LEVELS}
+        others = [(items, pool.submit(boot, "boot%d" % n, settings, lines)) for n, (settings, lines, items) in enumerate(BOOTS)]
+
+    base = base.result()
     for item in ATTEMPTS:
         if item["baseline"]:
             tap.result(base.results.get(item["name"]) == item["baseline"], "%s [baseline] works where nothing stops it: %s" %
                        (item["name"], base.results.get(item["name"], "not run")))
-    for level in LEVELS:
-        run = boot("lockdown %s;latch" % level, [(a["name"], a["how"]) for a in ATTEMPTS], level)
+    for level, run in levels.items():
+        run = run.result()
         tap.result("init: done" in run.console, "[%s] the guest lives on after all of them" % level, run.console[-2000:])
         tap.result(not run.stream.wrong, "[%s] every MAC fits and no frame is missing" % level, "\n".join(run.stream.wrong[:5]))
         for item in ATTEMPTS:
             judge(tap, table, item, run, level, base.results.get(item["name"]))
-    for number, (settings, name, text, result, alert, level) in enumerate(BOOTS):
-        if name:
-            run = boot(settings, [(name, "run"), ("nothing", "run")], "boot%d" % number, 240)
-            item = {"name": name, "text": text, "alert": alert, "result": {level: result}}
-            judge(tap, table, item, run, level, "worked")
-        else:
-            run = Run(*rig.run(options.series, scenario(settings, []) + "\nsleep 12000\n", 240, options.keep and os.path.join(options.keep, "early")))
-            item = {"name": "early-fd", "text": "kprobes/enabled=0 through a descriptor opened before lockdown", "alert": selftest_dead,
-                    "result": {"confidentiality": "worked"}}
-            judge(tap, table, item, run, "confidentiality", "worked")
+    for items, run in others:
+        for item in items:
+            judge(tap, table, item, run.result(), item["level"], "worked")
     if options.table:
         table.write(options.table, rig.release_of(options.series))
     tap.end()

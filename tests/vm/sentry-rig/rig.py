@@ -24,6 +24,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
@@ -49,6 +50,9 @@ class Ratchet:
 
 def command(*words, **more):
     return subprocess.run(words, check=True, stdout=subprocess.PIPE, cwd=ROOT, **more).stdout.decode().strip()
+
+
+BUILDING = threading.Lock()
 
 
 def build_programs(work):
@@ -85,7 +89,8 @@ def without_signature(module):
 def build_guest(kernel, release, sentry, scenario, work):
     for name in ("bin", "modules"):
         os.makedirs(os.path.join(work, name))
-    build_programs(work)
+    with BUILDING:
+        build_programs(work)
     for i, name in enumerate(MODULES):
         with open(os.path.join(work, "modules", "%02d.ko" % i), "wb") as out:
             out.write(module_bytes(kernel, release, name))
