@@ -71,3 +71,26 @@ int sentry_module_pick(struct sentry_module *module, struct workspace *ws, const
 	workspace_event(ws, EVENT_SENTRY_UNAVAILABLE, json_pack("{s:s}", "text", why.text));
 	return 0;
 }
+
+static bool listed(const struct catalog_config *config, const char *release)
+{
+	struct catalog *catalog = catalog_open(config, NULL);
+	const struct catalog_module *module;
+	bool found = catalog && catalog_pick(catalog, release, &module, NULL) != 1;
+
+	catalog_free(catalog);
+	return found;
+}
+
+bool sentry_module_waiting(const struct workspace *ws, const char *release, char *step, size_t room)
+{
+	struct catalog_config config = { 0 };
+	struct catalog_pending pending;
+
+	if (!strcmp(settings_text(ws->settings, "sentry"), "off") || catalog_config_default(&config, NULL) ||
+	    !catalog_pending(&config, release, &pending) || listed(&config, release))
+		return false;
+	snprintf(step, room, "waiting for the Sentry of kernel %.64s: %.60s, %u of %u", release, pending.step,
+		 pending.done, pending.total);
+	return true;
+}

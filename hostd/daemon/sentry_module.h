@@ -19,4 +19,10 @@ struct sentry_module {
 int sentry_module_pick(struct sentry_module *module, struct workspace *ws, const char *release,
 		       struct err *err);
 
+/*
+ * True while the catalog has no module for this release and a build of one says that it is under way;
+ * `step` is then one line for people. Never for a workspace that wants no Sentry.
+ */
+bool sentry_module_waiting(const struct workspace *ws, const char *release, char *step, size_t room);
+
 #endif

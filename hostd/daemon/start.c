@@ -21,6 +21,7 @@
 #include "hostd/daemon/spawner.h"
 #include "hostd/ws/image.h"
 #include "hostd/ws/settings.h"
+#include "lib/catalog/catalog.h"
 #include "lib/cleanup.h"
 #include "lib/hex.h"
 #include "lib/io.h"
@@ -30,7 +31,7 @@
 /* The guest sees one network of its own; every workspace the same, since no frame leaves its switch. */
 #define GUEST_IP "192.168.64.2"
 #define GATEWAY_IP "192.168.64.1"
-enum { PREFIX_LEN = 24, GUEST_MTU = 1280 };
+enum { PREFIX_LEN = 24, GUEST_MTU = 1280, MODULE_POLL_MS = 500 };
 
 /*
  * Theory of operation. Checks that need no time run at once. The base disk is hashed before it is first
@@ -39,6 +40,10 @@ enum { PREFIX_LEN = 24, GUEST_MTU = 1280 };
  */
 struct preparing {
 	struct workspace *ws; /* NULL when the workspace went away meanwhile */
+	struct hostd *hostd;
+	char name[WS_NAME_MAX + 1];
+	uint64_t start_ms; /* of the start that this belongs to */
+	struct loop_timer *retry;
 	struct image image;
 	struct sentry_module module;
 	struct loop_fd *watch;
@@ -257,6 +262,53 @@ static int begin(struct workspace *ws, struct preparing *p, struct err *err)
 	return 0;
 }
 
+static int find_module(struct preparing *p, struct err *err);
+
+/* The same start still goes on: the workspace may have been stopped, deleted or started again since. */
+static bool still_starting(const struct preparing *p)
+{
+	return workspace_find(p->hostd, p->name) == p->ws && p->ws->state == WS_STARTING &&
+	       p->ws->start_ms == p->start_ms;
+}
+
+static void look_again(void *user)
+{
+	struct preparing *p = user;
+	struct workspace *ws = p->ws;
+	struct err err;
+
+	loop_timer_del(p->retry);
+	p->retry = NULL;
+	if (!still_starting(p))
+		free(p);
+	else if (find_module(p, &err))
+		start_failed(ws, err.text);
+}
+
+/*
+ * The module is chosen before QEMU starts, since a running guest could not load another. While one is
+ * being built for this kernel the start waits and shows how far it is; else there is none to wait for.
+ * Takes p in every case.
+ */
+static int find_module(struct preparing *p, struct err *err)
+{
+	struct workspace *ws = p->ws;
+	char step[160];
+
+	if (loop_now_ms() - ws->start_ms < CATALOG_WAIT_MS &&
+	    sentry_module_waiting(ws, p->image.release, step, sizeof(step))) {
+		workspace_progress(ws, step);
+		p->retry = loop_timer_add(ws->hostd->loop, MODULE_POLL_MS, 0, look_again, p);
+		if (p->retry)
+			return 0;
+	}
+	if (sentry_module_pick(&p->module, ws, p->image.release, err)) {
+		free(p);
+		return -1;
+	}
+	return begin(ws, p, err);
+}
+
 static int check_startable(struct workspace *ws, struct err *err)
 {
 	if (ws->state != WS_OFF)
@@ -276,9 +328,10 @@ int workspace_start(struct workspace *ws, struct err *err)
 	if (!p)
 		return err_set(err, "out of memory");
 	p->ws = ws;
+	p->hostd = ws->hostd;
+	snprintf(p->name, sizeof(p->name), "%s", ws->name);
 	if (image_open(&p->image, &ws->hostd->paths, settings_text(ws->settings, "image"),
-		       settings_text(ws->settings, "kernel"), err) ||
-	    sentry_module_pick(&p->module, ws, p->image.release, err)) {
+		       settings_text(ws->settings, "kernel"), err)) {
 		free(p);
 		return -1;
 	}
@@ -286,7 +339,8 @@ int workspace_start(struct workspace *ws, struct err *err)
 	ws->start_ms = loop_now_ms();
 	ws->ready = ws->sentry_live = false;
 	snprintf(ws->reason, sizeof(ws->reason), "asked to start");
-	if (begin(ws, p, err)) {
+	p->start_ms = ws->start_ms;
+	if (find_module(p, err)) {
 		vmlink_over(ws, err->text);
 		return -1;
 	}
