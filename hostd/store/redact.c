@@ -67,6 +67,11 @@ static bool name_char(char c)
 	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
 }
 
+static bool lower_char(char c)
+{
+	return c >= 'a' && c <= 'z';
+}
+
 static size_t span(const char *p, const char *end, bool (*in)(char))
 {
 	const char *start = p;
@@ -396,7 +401,7 @@ static bool match_scheme(const char *p, const char *end, struct match *m)
 			if (tail < schemes[i].min && q + tail != end)
 				continue;
 			/* a sentence: "basic knowledge", "bearer certificate" */
-			if (strspn(q, "abcdefghijklmnopqrstuvwxyz") >= tail && q + tail != end)
+			if (span(q, q + tail, lower_char) == tail && q + tail != end)
 				continue;
 		}
 		if (!tail || harmless_value(q, tail))
