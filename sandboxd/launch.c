@@ -288,6 +288,9 @@ static int step_sandbox_cgroup(struct guest *g)
 	snprintf(id, sizeof(id), "%llu", (unsigned long long)g->sandbox_cgroup_id);
 	if (guest_write_file(g->params_fd, "sandbox_cgroup", id) < 0)
 		return sentry_trouble(g, "sentry_cgroup", SENTRY_PARAMS "/sandbox_cgroup", errno, NULL);
+	/* with both set, the module arms the probes of refusals, unless the level is observe */
+	if (guest_write_file(g->params_fd, "level", guest_level_name(g->spec->level)) < 0)
+		return sentry_trouble(g, "sentry_cgroup", SENTRY_PARAMS "/level", errno, NULL);
 	return done(g, "sentry_cgroup");
 }
 

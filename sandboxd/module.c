@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include <holdfast/guest.h>
+#include <holdfast/sentry.h>
 
 #include "lib/cleanup.h"
 #include "lib/hash.h"
 #include "lib/hex.h"
 #include "lib/io.h"
+#include "lib/sandbox/sandbox.h"
 
 static int insert(const char *file, const char *params)
 {
@@ -67,8 +69,8 @@ int guest_module_check(const char *file, const char *sha256, struct err *e)
 
 int guest_sentry_insert(const char *file, const char *key_file, struct err *e)
 {
-	static const char name[] = "boot_key=";
-	char params[sizeof(name) + 2 * HF_BOOT_KEY_BYTES];
+	static const char name[] = HF_SENTRY_PARAM_BOOT_KEY "=";
+	char params[sizeof(name) + 2 * HF_BOOT_KEY_BYTES + 64];
 	uint8_t key[HF_BOOT_KEY_BYTES];
 	_cleanup_close_ int fd = open(key_file, O_RDONLY | O_CLOEXEC);
 	int r;
@@ -80,6 +82,9 @@ int guest_sentry_insert(const char *file, const char *key_file, struct err *e)
 	memcpy(params, name, sizeof(name) - 1);
 	hex_encode(params + sizeof(name) - 1, key, sizeof(key));
 	explicit_bzero(key, sizeof(key));
+	/* a flow to the bridge is the first half of a flow through the proxy, so it is reported though it is local */
+	snprintf(params + strlen(params), sizeof(params) - strlen(params), " " HF_SENTRY_PARAM_LANDLOCK_ABI "=%d "
+		 HF_SENTRY_PARAM_LOCAL_PORTS "=%d", sandbox_landlock_abi(), HF_BRIDGE_PORT);
 	r = insert(file, params);
 	if (r < 0)
 		err_errno(e, "load");
