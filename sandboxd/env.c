@@ -98,7 +98,7 @@ static bool exists(int root_fd, const char *path)
 }
 
 /* Node adds its file to its own roots; the others replace theirs and want the whole bundle. */
-static int set_proxy(struct guest_env *env, int root_fd, struct err *e)
+static int set_proxy(struct guest_env *env, bool ca, struct err *e)
 {
 	static const struct pair proxy[] = {
 		{ "HTTPS_PROXY", PROXY_URL }, { "HTTP_PROXY", PROXY_URL }, { "ALL_PROXY", PROXY_URL },
@@ -117,11 +117,27 @@ static int set_proxy(struct guest_env *env, int root_fd, struct err *e)
 	if (set_all(env, proxy, sizeof(proxy) / sizeof(proxy[0]), e) < 0 ||
 	    set(env, "JAVA_TOOL_OPTIONS", java, e) < 0)
 		return -1;
-	if (exists(root_fd, GUEST_CA_FILE) && set(env, "NODE_EXTRA_CA_CERTS", GUEST_CA_FILE, e) < 0)
+	if (!ca)
+		return 0;
+	return set(env, "NODE_EXTRA_CA_CERTS", GUEST_CA_FILE, e) < 0 ||
+	       set_all(env, bundle, sizeof(bundle) / sizeof(bundle[0]), e) < 0 ? -1 : 0;
+}
+
+static int env_new(struct guest_env *env, struct err *e)
+{
+	env->count = 0;
+	env->list = calloc(HF_EXEC_ENV_MAX + 1, sizeof(char *));
+	return env->list ? 0 : err_errno(e, "environment");
+}
+
+int guest_env_proxy(struct guest_env *env, bool ca, struct err *e)
+{
+	if (env_new(env, e) < 0)
 		return -1;
-	if (exists(root_fd, GUEST_CA_BUNDLE))
-		return set_all(env, bundle, sizeof(bundle) / sizeof(bundle[0]), e);
-	return 0;
+	if (set_proxy(env, ca, e) == 0)
+		return 0;
+	guest_env_free(env);
+	return -1;
 }
 
 static int set_base(struct guest_env *env, const struct guest_identity *id, const char *term, struct err *e)
@@ -157,11 +173,9 @@ static int set_extra(struct guest_env *env, const json_t *extra, json_t *dropped
 int guest_env_build(struct guest_env *env, int root_fd, const struct guest_identity *id, bool proxy,
 		    const char *term, const json_t *extra, json_t *dropped, struct err *e)
 {
-	env->count = 0;
-	env->list = calloc(HF_EXEC_ENV_MAX + 1, sizeof(char *));
-	if (!env->list)
-		return err_errno(e, "environment");
-	if (set_base(env, id, term, e) < 0 || (proxy && set_proxy(env, root_fd, e) < 0) ||
+	if (env_new(env, e) < 0)
+		return -1;
+	if (set_base(env, id, term, e) < 0 || (proxy && set_proxy(env, exists(root_fd, GUEST_CA_FILE), e) < 0) ||
 	    (extra && set_extra(env, extra, dropped, e) < 0)) {
 		guest_env_free(env);
 		return -1;

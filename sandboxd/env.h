@@ -17,12 +17,14 @@ struct guest_env {
 };
 
 /*
- * Base variables of this user, proxy and CA variables with proxy (only those whose file exists below
+ * Base variables of this user, proxy and CA variables with proxy (the CA's only where its file exists below
  * root_fd), then the caller's, which win. Names that are dropped are appended to dropped (array). -1 when
  * a value is no string or there are too many.
  */
 int guest_env_build(struct guest_env *env, int root_fd, const struct guest_identity *id, bool proxy,
 		    const char *term, const json_t *extra, json_t *dropped, struct err *e);
+/* The proxy's variables alone, those of the CA with ca: for programs that we do not start. */
+int guest_env_proxy(struct guest_env *env, bool ca, struct err *e);
 void guest_env_free(struct guest_env *env);
 
 /* Where the bundle of the system's roots and the proxy's CA lies in the guest. */

@@ -34,6 +34,7 @@
 #include "sandboxd/guest.h"
 #include "sandboxd/module.h"
 #include "sandboxd/revoke.h"
+#include "sandboxd/trust.h"
 
 #define NEW_ROOT "/newroot"
 #define OWN_PROC "/holdfast/proc"
@@ -359,9 +360,17 @@ static int step_revoke(struct guest *g)
 	return guest_revoke(g->spec, NEW_ROOT, &g->steps);
 }
 
+static int step_trust(struct guest *g)
+{
+	if (g->spec->proxy)
+		guest_trust_install(NEW_ROOT, &g->steps);
+	return 0;
+}
+
 static int (*const steps[])(struct guest *) = {
 	step_mounts, step_spec, step_kexec, step_modules, step_clock, step_sentry, step_wipe, step_digest,
 	step_lockdown, step_cgroup, step_sandbox_cgroup, step_disks, step_modules_disabled, step_revoke,
+	step_trust,
 };
 
 /* The key goes whatever failed before it was used. */

@@ -69,7 +69,7 @@ void guest_group_strip(char *line, const char *user)
 	line[end + 1] = '\0';
 }
 
-static int bind(const char *from, const char *root, const char *target)
+int guest_cover(const char *from, const char *root, const char *target)
 {
 	char path[PATH_MAX];
 	struct stat a, b;
@@ -109,13 +109,13 @@ static int revoke_sudo(const struct guest_spec *spec, const char *root)
 	(void)spec;
 	if (!is_absent(root, "/etc/sudoers") &&
 	    (make_file(DIR "/sudoers", "# Revoked for this boot: the workspace is strict.\n", 0440) < 0 ||
-	     bind(DIR "/sudoers", root, "/etc/sudoers") < 0))
+	     guest_cover(DIR "/sudoers", root, "/etc/sudoers") < 0))
 		return -1;
 	if (is_absent(root, "/etc/sudoers.d"))
 		return 0;
 	if (mkdir(DIR "/sudoers.d", 0750) < 0 && errno != EEXIST)
 		return -1;
-	return bind(DIR "/sudoers.d", root, "/etc/sudoers.d");
+	return guest_cover(DIR "/sudoers.d", root, "/etc/sudoers.d");
 }
 
 static int filter_groups(const char *from, const char *to, const char *user, mode_t mode)
@@ -147,7 +147,7 @@ static int revoke_groups(const struct guest_spec *spec, const char *root)
 			continue;
 		snprintf(path, sizeof(path), "%s%s", root, files[i].target);
 		if (filter_groups(path, files[i].copy, spec->user.name, files[i].mode) < 0 ||
-		    bind(files[i].copy, root, files[i].target) < 0)
+		    guest_cover(files[i].copy, root, files[i].target) < 0)
 			return -1;
 	}
 	return 0;

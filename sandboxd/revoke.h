@@ -14,6 +14,9 @@
  */
 int guest_revoke(const struct guest_spec *spec, const char *root, struct guest_steps *steps);
 
+/* Covers root/target with the file or directory `from` of /run, read-only, and checks that it does. */
+int guest_cover(const char *from, const char *root, const char *target);
+
 /* Whether this group leads to root (sudo, docker, disk, ...). */
 int guest_group_privileged(const char *name);
 

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The proxy's CA and variables for everything in the workspace that the supervisor does not start itself. */
+#ifndef SANDBOXD_TRUST_H
+#define SANDBOXD_TRUST_H
+
+#include "sandboxd/step.h"
+
+/*
+ * Before the init of the root mounted at `root` runs: the CA into /run, a bundle with the system's roots over
+ * the system's, the variables into /etc/environment (PAM: cron, su, login) and the init's own defaults
+ * (services, docker). By bind mounts and files of /run only. What cannot be done is a degraded step.
+ */
+void guest_trust_install(const char *root, struct guest_steps *steps);
+
+#endif
