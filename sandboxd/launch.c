@@ -368,7 +368,7 @@ static int step_trust(struct guest *g)
 }
 
 static int (*const steps[])(struct guest *) = {
-	step_mounts, step_spec, step_kexec, step_modules, step_clock, step_sentry, step_wipe, step_digest,
+	step_mounts, step_kexec, step_modules, step_spec, step_clock, step_sentry, step_wipe, step_digest,
 	step_lockdown, step_cgroup, step_sandbox_cgroup, step_disks, step_modules_disabled, step_revoke,
 	step_trust,
 };
