@@ -361,9 +361,9 @@ static int accept_draft(const struct advice *a, const struct policy_draft *d, co
 
 		if (a->current && policy_denial_passes(a->current, r))
 			continue;
-		fprintf(a->ws ? stdout : stderr, "replayed: %s to %s:%u%s%s%s%s is now %s\n", r->program, r->host,
+		fprintf(a->ws ? stdout : stderr, "replayed: %s to %s:%u%s%s%s%s is %s\n", r->program, r->host,
 			r->port, r->method ? " " : "", r->method ? r->method : "", r->path ? " " : "",
-			r->path ? r->path : "", policy_denial_passes(p, r) ? "allowed" : "still refused");
+			r->path ? r->path : "", policy_denial_passes(p, r) ? "now allowed" : "still refused");
 	}
 	policy_put(p);
 	return status;

@@ -7,6 +7,7 @@
  * for it and no endpoint of any such rule has a deny clause for it.  An invalid pattern that is reached
  * fails the decision.  Nothing here allocates.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -141,7 +142,7 @@ void policy_decide_l4(const struct policy *p, const struct policy_l4_input *in,
 {
 	struct l4_walk w = { .p = p, .in = in };
 
-	memset(d, 0, sizeof(*d));
+	memset(d, 0, offsetof(struct policy_decision, text) + 1);
 	policy_each_endpoint(p, in->host, in->port, &w.bad, l4_found, &w);
 	conclude_l4(&w, d);
 	policy_explain_l4(p, in, w.near, d);
@@ -620,7 +621,7 @@ void policy_decide_request(const struct policy *p, const struct policy_request *
 	enum policy_reason hard;
 	bool bad = false;
 
-	memset(d, 0, sizeof(*d));
+	memset(d, 0, offsetof(struct policy_decision, text) + 1);
 	policy_each_endpoint(p, in->l4.host, in->l4.port, &w.l4.bad, l7_found, &w);
 	bad = w.bad || w.l4.bad;
 	conclude_l4(&w.l4, d);

@@ -5,6 +5,7 @@
  * A name is only as good as the answer it gets: every address is checked, whatever the rule said about
  * the name, and the caller connects to exactly the addresses that passed.
  */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -387,7 +388,7 @@ void policy_decide_dest(const struct policy *p, const struct policy_l4_input *in
 	const struct endpoint *by;
 	char text[64] = "";
 
-	memset(d, 0, sizeof(*d));
+	memset(d, 0, offsetof(struct policy_decision, text) + 1);
 	d->layer = POLICY_LAYER_DESTINATION;
 	policy_each_endpoint(p, host, in->port, &w.bad, plan_found, &w);
 	by = w.first && w.first->n_allowed_ips ? w.first : w.declared;
@@ -405,9 +406,12 @@ void policy_decide_dest(const struct policy *p, const struct policy_l4_input *in
 		d->reason = POLICY_DEST_PORT;
 	for (size_t i = 0; i < n && d->reason == POLICY_OK; i++) {
 		d->reason = check_one(&w, &addrs[i], gateway, is_literal ? &literal : NULL);
-		addr_text(&addrs[i], text, sizeof(text));
+		if (d->reason != POLICY_OK && !in->quiet)
+			addr_text(&addrs[i], text, sizeof(text));
 	}
 	d->verdict = d->reason == POLICY_OK ? POLICY_ALLOW : POLICY_DENY;
+	if (in->quiet)
+		return;
 	switch (d->reason) {
 	case POLICY_OK:
 		snprintf(d->text, sizeof(d->text), "every address of %s is allowed", host);

@@ -111,6 +111,8 @@ void policy_explain_l4(const struct policy *p, const struct policy_l4_input *in,
 	bool other_port;
 
 	d->text[0] = '\0';
+	if (in->quiet)
+		return;
 	switch (d->reason) {
 	case POLICY_OK:
 		say(d, "rule `%s` (line %u) allows %s to connect to %s:%u", d->rule, d->endpoint_line, program,
@@ -198,6 +200,8 @@ void policy_explain_request(const struct policy *p, const struct policy_request 
 	const char *host = in->l4.host ? in->l4.host : "";
 
 	d->text[0] = '\0';
+	if (in->l4.quiet)
+		return;
 	if (d->verdict == POLICY_ALLOW) {
 		say(d, "rule `%s` (line %u) allows ", d->rule ? d->rule : "",
 		    d->clause_line ? d->clause_line : d->endpoint_line);

@@ -54,7 +54,7 @@ static struct policy *finish(struct policy *p, struct policy_diags *d, size_t er
 {
 	bool loaded = policy_load(p, d) == 0;
 
-	if (loaded && d->errors == errors && p->mode != POLICY_EVALUATE) {
+	if (loaded && p->mode != POLICY_EVALUATE) { /* whatever was wrong already: all errors in one run */
 		policy_validate(p, d);
 		if (p->mode == POLICY_STRICT)
 			policy_check_ambiguity(p, d);

@@ -633,8 +633,8 @@ static void check_registry(struct check *c, const struct endpoint *e)
 static void check_endpoint(struct check *c, const struct endpoint *e)
 {
 	check_host(c, e);
-	if (c->strict && !e->n_ports)
-		about(c, false, e, has_key(c, e, "ports") ? "ports" : "port", "a port from 1 to 65535",
+	if (c->strict && !e->n_ports && !has_key(c, e, "port") && !has_key(c, e, "ports"))
+		about(c, false, e, "port", "a port from 1 to 65535",
 		      "an endpoint without port");
 	check_addresses(c, e);
 	check_protocol(c, e);

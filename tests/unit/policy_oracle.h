@@ -402,7 +402,8 @@ struct oracle {
 	struct policy_addr addr;
 	enum family family;
 	bool uses_key[2], b_connects;
-	uint64_t asked;
+	uint64_t asked, seen[256];
+	size_t n_seen, addr_index, port_index;
 };
 
 /* Host, port, programs and address, without the request. */
@@ -557,6 +558,38 @@ static bool each_request(struct oracle *o)
 	return false;
 }
 
+/*
+ * Which endpoints of both policies take part is all that host, port and programs are about: one of each
+ * kind is enumerated, the others could not differ.
+ */
+static bool seen_before(struct oracle *o)
+{
+	uint64_t key = (uint64_t)o->addr_index << 56 | (uint64_t)o->port_index << 48;
+
+	for (int s = 0, bit = 0; s < 2; s++) {
+		const struct policy *p = s ? o->c : o->b;
+
+		for (size_t i = 0; i < p->n_endpoints; i++, bit++) {
+			const struct endpoint *e = p->endpoints[i];
+			bool host = *e->host.g.text ? policy_host_matches(&e->host, o->r.l4.host,
+									   strlen(o->r.l4.host)) == 1 :
+						      e->n_allowed_ips > 0;
+
+			if (host && policy_endpoint_has_port(e, o->r.l4.port) &&
+			    policy_program_allowed(p, e->rule, &o->r.l4, false) == 1)
+				key |= 1ull << bit;
+		}
+	}
+	if (o->r.l4.host[0] == '1') /* an address has rules of its own */
+		key |= 1ull << 47;
+	for (size_t i = 0; i < o->n_seen; i++)
+		if (o->seen[i] == key)
+			return true;
+	if (o->n_seen < ARRAY(o->seen))
+		o->seen[o->n_seen++] = key;
+	return false;
+}
+
 static bool each_chain(struct oracle *o)
 {
 	static const char *ancestor[1];
@@ -570,7 +603,7 @@ static bool each_chain(struct oracle *o)
 			o->r.l4.n = k > i;
 			if (k > i && o->family != F_L4 && k == 2)
 				continue; /* /u/c adds nothing to a chain with another of /u */
-			if (!connects_to(o->c, o))
+			if (!connects_to(o->c, o) || seen_before(o))
 				continue;
 			o->b_connects = connects_to(o->b, o);
 			if (each_request(o))
@@ -598,7 +631,7 @@ static bool oracle_files(const struct policy *b, const struct policy *c)
 static bool oracle_exceeds(const struct policy *b, const struct policy *c, enum family f, const bool keys[2],
 			   uint64_t *asked)
 {
-	struct oracle o = { .b = b, .c = c, .family = f, .uses_key = { keys[0], keys[1] } };
+	struct oracle o = { .b = b, .c = c, .family = f, .uses_key = { keys[0], keys[1] }, .r.l4.quiet = true };
 	size_t hosts = f == F_L4 ? ARRAY(host_domain) : 2, ports = f == F_L4 ? 3 : 2;
 	size_t addrs = f == F_L4 ? ARRAY(addr_domain) : 1;
 	bool found = f == F_STATIC && oracle_files(b, c);
@@ -608,6 +641,8 @@ static bool oracle_exceeds(const struct policy *b, const struct policy *c, enum 
 			for (size_t a = 0; a < addrs && !found; a++) {
 				o.r.l4.host = host_domain[h];
 				o.r.l4.port = (uint16_t)port_pool[p];
+				o.addr_index = a;
+				o.port_index = p;
 				/* an address in text has only itself */
 				policy_addr_parse(h == 6 ? "10.0.0.5" : addr_domain[a], &o.addr);
 				found = each_chain(&o);
