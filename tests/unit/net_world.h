@@ -482,6 +482,19 @@ static void world_scenario_over(void *u, int fd, uint32_t events)
 	loop_stop(((struct world *)u)->loop, 0);
 }
 
+static void world_count_tcp(void *u, const struct flow *f)
+{
+	*(unsigned *)u += f->proto == IPPROTO_TCP;
+}
+
+static unsigned world_tcp_open(const struct world *w)
+{
+	unsigned n = 0;
+
+	switch_flows_each(w->sw, world_count_tcp, &n);
+	return n;
+}
+
 /* Works until the process is over. Its exit status. */
 static int world_loop(struct world *w, pid_t pid)
 {
@@ -494,7 +507,8 @@ static int world_loop(struct world *w, pid_t pid)
 	loop_fd_del(watch);
 	waitpid(pid, &status, 0);
 	close(pidfd);
-	for (int i = 0; i < 20; i++)
+	/* The scenario's process has closed what it had open: let the switch see it. */
+	for (int i = 0; i < 20 || (world_tcp_open(w) && i < 1000); i++)
 		loop_turn(w->loop, 5, NULL);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 200;
 }
