@@ -102,6 +102,7 @@ static u32 fact_hash(const struct sentry_record *r, bool with_text)
 
 static void wake(void)
 {
+	smp_mb(); /* with sentry_gate_prepare_sleep() */
 	if (READ_ONCE(waiter_sleeps)) {
 		WRITE_ONCE(waiter_sleeps, false);
 		wake_up_process(waiter);
@@ -222,5 +223,5 @@ void sentry_gate_set_waiter(struct task_struct *thread)
 void sentry_gate_prepare_sleep(void)
 {
 	WRITE_ONCE(waiter_sleeps, true);
-	smp_mb(); /* against push(): either it sees the flag or the caller's second look sees the record */
+	smp_mb(); /* with wake(): either it sees the flag or the caller's second look sees the record */
 }

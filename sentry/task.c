@@ -14,6 +14,7 @@
 #include <linux/mount.h>
 #include <linux/nsproxy.h>
 #include <linux/percpu.h>
+#include <linux/pid_namespace.h>
 #include <linux/sched/signal.h>
 #include <linux/sched/task.h>
 #include <linux/timekeeping.h>
@@ -78,12 +79,13 @@ void sentry_process_fill(struct sentry_process *process, struct task_struct *tas
 	process->comm[sizeof(process->comm) - 1] = 0;
 }
 
-/* The initial task shares its root with PID 1, so this is the root that the guest runs on. */
+/* The root and mounts that the guest runs on are PID 1's; it never ends, so they are only compared, under no lock. */
 static bool root_is_foreign(void)
 {
-	const struct fs_struct *own = current->fs, *initial = init_task.fs;
+	const struct task_struct *first = init_pid_ns.child_reaper;
+	const struct fs_struct *own = current->fs, *initial = first->fs;
 
-	if (current->nsproxy && init_task.nsproxy && current->nsproxy->mnt_ns != init_task.nsproxy->mnt_ns)
+	if (current->nsproxy && first->nsproxy && current->nsproxy->mnt_ns != first->nsproxy->mnt_ns)
 		return true;
 	return own && initial && own != initial &&
 	       (own->root.dentry != initial->root.dentry || own->root.mnt != initial->root.mnt);

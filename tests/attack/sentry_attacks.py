@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guest root against the Sentry: each attempt by name, with what must come of it at each lockdown level; TAP.
 
-sentry_attacks.py SERIES [--table FILE] [--keep DIR]
+sentry_attacks.py SERIES [--table FILE] [--keep DIR | --kept DIR]
 
 For each attempt:
   baseline   what comes of it in the same guest without Sentry, lockdown and latches (it must work there, or the
@@ -185,7 +185,9 @@ BOOTS = [
 
 
 def lines_of(attempts):
-    return ";".join("%s /bin/drive attack %s" % (a["how"], a["name"]) for a in attempts)
+    """Time for one more heartbeat after those of which only the heartbeats tell."""
+    return ";".join("%s /bin/drive attack %s%s" % (a["how"], a["name"], ";sleep 1500" if a["alert"] is beats_go_on else "")
+                    for a in attempts)
 
 
 def result_fits(wanted, seen):
@@ -267,11 +269,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("series")
     parser.add_argument("--table")
-    parser.add_argument("--keep")
+    parser.add_argument("--keep", help="keep console and frames of each boot below this folder")
+    parser.add_argument("--kept", help="boot nothing, judge what --keep left")
     options = parser.parse_args()
     tap, table = rig.Tap(), Table()
 
     def boot(label, settings, lines, seconds=600):
+        if options.kept:
+            return Run(*rig.kept(os.path.join(options.kept, label)))
         text = (settings + ";" + lines).replace(";", "\n")
         return Run(*rig.run(options.series, text, seconds, options.keep and os.path.join(options.keep, label)))
 

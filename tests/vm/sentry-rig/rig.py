@@ -307,6 +307,12 @@ def run(series, scenario, seconds=240, keep=None, more=(), sentry=None):
     return text.replace("\r", ""), Stream(raw)
 
 
+def kept(folder):
+    """The result of a run that was kept."""
+    with open(os.path.join(folder, "console"), errors="replace") as console, open(os.path.join(folder, "frames"), "rb") as frames:
+        return console.read().replace("\r", ""), Stream(frames.read())
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("series")
