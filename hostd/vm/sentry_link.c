@@ -101,9 +101,10 @@ static void session_frame(void *u, const struct session_frame *f)
 	struct sentry_link *l = u;
 	struct held *h = malloc(sizeof(*h) + f->len);
 	json_t *state = session_export(l->session);
-	json_t *json = json_pack("{s:s, s:I, s:I, s:I, s:O, s:o*}", "kind", f->type, "seq",
+	json_t *event = json_copy((json_t *)f->json);
+	json_t *json = json_pack("{s:s, s:I, s:I, s:I, s:o*, s:o*}", "kind", f->type, "seq",
 				 (json_int_t)f->seq, "conn", (json_int_t)f->conn, "host_ms",
-				 (json_int_t)(loop_unix_ns() / 1000000), "event", f->json, "state",
+				 (json_int_t)(loop_unix_ns() / 1000000), "event", event, "state",
 				 state);
 
 	/* Without memory nothing can be kept: the frame stays unacknowledged and the guest says it again. */
@@ -112,6 +113,7 @@ static void session_frame(void *u, const struct session_frame *f)
 		json_decref(json);
 		return;
 	}
+	json_object_del(event, "mac");
 	if (f->seq)
 		l->last_seq = f->seq;
 	h->json = json;

@@ -67,6 +67,7 @@ enum {
 	CONFIG_BYTES = 8, /* guest_cid */
 	VRING_NOFD = 0x100,
 	VRING_INDEX = 0xff,
+	DRAIN_TURNS = 64,
 };
 
 #define F_PROTOCOL_FEATURES (1ull << 30)
@@ -207,12 +208,23 @@ static void kick_drop(struct queue *r)
 	r->kick_fd = -1;
 }
 
+/*
+ * What the guest sent before its queues stop was sent: the last words of a guest that powers off
+ * would be lost otherwise. Bounded, since it may go on sending.
+ */
+static void drain(struct vhost_user *d)
+{
+	for (int i = 0; i < DRAIN_TURNS && vsock_kick(d->vsock, VSOCK_TX); i++)
+		;
+}
+
 static void vring_stop(struct vhost_user *d, enum vsock_queue q)
 {
 	struct ring *ring = vsock_ring(d->vsock, q);
 	struct queue *r = &d->vring[q];
 
 	if (ring->ready) {
+		drain(d);
 		r->base = r->stopped_at = ring->avail_next;
 		ring_stop(ring);
 	}

@@ -74,6 +74,8 @@ static void tick(void *u)
 {
 	struct vm *vm = u;
 
+	if (vm->state == VM_OVER)
+		return;
 	if (vm->sentry)
 		sentry_link_tick(vm->sentry);
 	if (vm->guest)
