@@ -272,6 +272,24 @@ static void ws_show(void *user, struct api_call *call, const json_t *params)
 		api_reply(call, workspace_json(ws));
 }
 
+/* A row for each mute of @in that @from lacks: "SIGNAL:PROGRAM". */
+static void note_mutes(struct workspace *ws, enum event_kind kind, const json_t *in, const json_t *from, const char *by)
+{
+	const json_t *mute, *other;
+	size_t i, k;
+
+	json_array_foreach(in, i, mute) {
+		const char *text = json_string_value(mute), *colon = text ? strchr(text, ':') : NULL;
+		bool found = false;
+
+		json_array_foreach(from, k, other)
+			found |= json_equal(mute, other);
+		if (colon && !found)
+			workspace_event(ws, kind, json_pack("{s:s%,s:s,s:s}", "signal", text, (size_t)(colon - text),
+							    "program", colon + 1, "author", by));
+	}
+}
+
 static void ws_set(void *user, struct api_call *call, const json_t *params)
 {
 	struct workspace *ws = named(user, call, params);
@@ -294,6 +312,10 @@ static void ws_set(void *user, struct api_call *call, const json_t *params)
 		api_fail_err(call, &err);
 		return;
 	}
+	note_mutes(ws, EVENT_MUTE_SET, json_object_get(settings, "mutes"), json_object_get(ws->settings, "mutes"),
+		   author(params));
+	note_mutes(ws, EVENT_MUTE_CLEARED, json_object_get(ws->settings, "mutes"), json_object_get(settings, "mutes"),
+		   author(params));
 	json_decref(ws->settings);
 	ws->settings = json_incref(settings);
 	json_object_foreach(changes, key, value)

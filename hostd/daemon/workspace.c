@@ -115,6 +115,25 @@ const char *workspace_level(const struct workspace *ws)
 	return parts && parts->has_filesystem ? "files" : "observe";
 }
 
+/* Weights, window and threshold of this machine: config/judge.json, if there is one (docs/protocol/timeline.md). */
+static int judge_file(const struct workspace *ws, struct judge_config *config, struct err *err)
+{
+	static const struct json_limits limits = { .bytes = 65536, .depth = 4, .values = 1024 };
+	_cleanup_json_ json_t *obj = NULL;
+	char path[PATHS_MAX + 16];
+	struct buf text;
+	int rc;
+
+	snprintf(path, sizeof(path), "%s/judge.json", ws->hostd->paths.config);
+	if (access(path, F_OK))
+		return 0;
+	buf_init(&text, limits.bytes);
+	rc = io_read_file(path, &text, err);
+	obj = rc ? NULL : json_parse(text.data, text.len, &limits, err);
+	buf_free(&text);
+	return obj && !judge_config_parse(obj, config, err) ? 0 : err_prefix(err, "%s", path);
+}
+
 static int judge_settings(const struct workspace *ws, struct judge_config *config, struct err *err)
 {
 	_cleanup_json_ json_t *mutes = json_array();
@@ -123,6 +142,8 @@ static int judge_settings(const struct workspace *ws, struct judge_config *confi
 	size_t i;
 
 	judge_config_default(config);
+	if (judge_file(ws, config, err))
+		return -1;
 	json_array_foreach(json_object_get(ws->settings, "mutes"), i, mute) {
 		const char *text = json_string_value(mute), *colon = strchr(text, ':');
 

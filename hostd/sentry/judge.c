@@ -86,9 +86,8 @@ static int parse_mutes(const json_t *mutes, struct judge_config *cfg, struct err
 	const json_t *mute;
 	size_t i;
 
-	if (!json_is_array(mutes) || json_array_size(mutes) > JUDGE_MUTES_MAX)
-		return err_set(e, "\"mutes\" must be an array of at most %d", JUDGE_MUTES_MAX);
-	cfg->n_mutes = 0;
+	if (!json_is_array(mutes) || json_array_size(mutes) > JUDGE_MUTES_MAX - cfg->n_mutes)
+		return err_set(e, "\"mutes\" must be an array, of at most %d in all", JUDGE_MUTES_MAX);
 	json_array_foreach (mutes, i, mute) {
 		struct judge_mute *m = &cfg->mutes[cfg->n_mutes];
 		const char *signal, *program;

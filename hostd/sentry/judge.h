@@ -46,7 +46,8 @@ struct judge_config {
 };
 
 void judge_config_default(struct judge_config *cfg);
-/* {"weights": {"ptrace": 3, …}, "window_ms": …, "threshold": …, "mutes": [{"signal","program"}], …}; NULL is allowed. */
+/* {"weights": {"ptrace": 3, …}, "window_ms": …, "threshold": …, "mutes": [{"signal","program"}], …}; NULL is allowed.
+ * Mutes add to those that are there. */
 int judge_config_parse(const json_t *obj, struct judge_config *cfg, struct err *e);
 
 /* What the judge needs to know of an event. Zero and NULL mean "not known" and are safe. */

@@ -323,7 +323,7 @@ static void a_flood_of_one_does_not_hold_up_the_others(void **state)
 	long before;
 	char path[64];
 
-	f->cfg.ws_queue_bytes = 2 << 20;
+	f->cfg.ws_queue_bytes = 1 << 18;
 	reopen(f);
 	before = resident_kib();
 	while (seconds() < end) {
@@ -350,7 +350,7 @@ static void a_flood_of_one_does_not_hold_up_the_others(void **state)
 		      2 * offered / 5, refused, answered, worst * 1000, (double)st.queued_max / 1e6, resident_kib() - before);
 	assert_true(offered > 5000);
 	assert_true(answered >= 3);
-	assert_true(st.queued_max <= (3u << 20));
+	assert_true(st.queued_max <= (1u << 19));
 	assert_true(resident_kib() - before < 300 * 1024); /* of which ASan's quarantine is most */
 }
 
