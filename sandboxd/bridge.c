@@ -49,6 +49,7 @@ struct stream {
 struct listener {
 	struct guest_bridge *bridge;
 	unsigned port;		/* vsock port of the host */
+	struct loop_fd *watch;
 	int fd;
 };
 
@@ -234,7 +235,7 @@ static void on_accept(void *user, int fd, uint32_t events)
 		stream_free(s);
 		return;
 	}
-	host = connect_host(l->port);
+	host = l->bridge->v->connect_host ? l->bridge->v->connect_host(l->port) : connect_host(l->port);
 	if (attach(&s->a, client, false) < 0 || host < 0 || attach(&s->b, host, true) < 0) {
 		l->bridge->refused++;
 		stream_free(s);
@@ -304,7 +305,8 @@ static int add_listener(struct guest_bridge *b, int fd, unsigned port, loop_fd_f
 	if (fd < 0 || listen(fd, BACKLOG) < 0)
 		return -1;
 	*l = (struct listener){ .bridge = b, .port = port, .fd = fd };
-	if (!loop_fd_add(b->v->loop, fd, EPOLLIN, fn, l, NULL))
+	l->watch = loop_fd_add(b->v->loop, fd, EPOLLIN, fn, l, NULL);
+	if (!l->watch)
 		return -1;
 	b->count++;
 	return 0;
@@ -381,6 +383,15 @@ struct guest_bridge *guest_bridge_new(struct guest_supervisor *v)
 	note(b, "token2.sock", listen_unix(b, "token2.sock", HF_PORT_SECOND_TOKEN));
 	note(b, "vsock 5010", listen_relay(b));
 	return b;
+}
+
+void guest_bridge_free(struct guest_bridge *b)
+{
+	for (size_t i = 0; b && i < b->count; i++) {
+		loop_fd_del(b->listeners[i].watch);
+		close(b->listeners[i].fd);
+	}
+	free(b);
 }
 
 json_t *guest_bridge_json(const struct guest_bridge *b)

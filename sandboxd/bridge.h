@@ -11,6 +11,9 @@ struct guest_supervisor;
 /* Opens the listeners; one that cannot be opened is a degraded step. NULL without memory. */
 struct guest_bridge *guest_bridge_new(struct guest_supervisor *v);
 
+/* Closes the listeners; no stream may be open. */
+void guest_bridge_free(struct guest_bridge *b);
+
 json_t *guest_bridge_json(const struct guest_bridge *b);
 
 #endif

@@ -22,6 +22,7 @@ struct guest_supervisor {
 	bool init_running;	/* PID 1 became the disk's init */
 	bool ready;
 	enum { GUEST_PHASE_BOOT, GUEST_PHASE_SESSION, GUEST_PHASE_SHUTDOWN } phase;
+	int (*connect_host)(unsigned port);	/* of the bridges, non-blocking; NULL: by vsock */
 	unsigned clock_steps;
 	int64_t clock_last_ms;
 };

@@ -352,6 +352,16 @@ def garbage(vm):
     tap.equal(r.out, b"alive\n", "exec fuzz: 300 connections of garbage, then an exec works")
 
 
+def figures(vm, level):
+    """Printed, not judged: docs/performance/guest.md says what they are compared with."""
+    times = sorted(vm.run(["true"]).seconds for _ in range(60))
+    print("# %s: exec round trip median %.1f ms, p99 %.1f ms" % (level, times[30] * 1000, times[59] * 1000))
+    build = ("cd /tmp && for i in $(seq 12); do echo \"#include <stdio.h>\nint f$i(int x){return printf(\\\"%d\\\",x);}\" > b$i.c; done; "
+             "s=$(date +%s%N); for i in $(seq 12); do gcc -O1 -c b$i.c -o b$i.o || exit 1; done; e=$(date +%s%N); echo $(((e-s)/1000000))")
+    r = vm.run(build, timeout=300)
+    print("# %s: 12 C files compiled in %s ms" % (level, r.text.strip()))
+
+
 def main():
     with Guest(spec(cgroup={"pids_max": 400, "memory_max": 0})) as vm:
         early(vm)
@@ -370,6 +380,7 @@ def main():
                 part(vm)
             except Exception as e:  # one part's trouble must not hide the others
                 tap.ok(False, "%s: %r" % (part.__name__, e))
+        figures(vm, "observe")
         tap.ok(vm.power_off(), "poweroff by the host ends the VM in order")
     return tap.done()
 

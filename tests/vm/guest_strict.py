@@ -8,7 +8,7 @@ import tempfile
 import time
 
 from guestvm import EXIT, REPLY, STDIN, Guest, Tap, json, spec
-from guest_observe import read_until
+from guest_observe import figures, read_until
 
 tap = Tap()
 FS = {"read_only": ["/usr", "/etc", "/proc", "/lib", "/bin", "/sbin", "/lib64"], "read_write": ["/tmp", "/home/agent"]}
@@ -136,6 +136,7 @@ def main():
                     part(vm)
                 except Exception as e:
                     tap.ok(False, "%s: %r" % (part.__name__, e))
+            figures(vm, "strict")
             tap.ok(vm.power_off(), "poweroff works at strict")
         on_disk(disks)
         restored(disks)

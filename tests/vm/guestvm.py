@@ -176,11 +176,6 @@ class Guest:
         initramfs(self.path("initrd"), sandboxd or os.path.join(ROOT, "build/bin/sandboxd"), self.kernel, guest_spec,
                   extra, skip_modules, sentry)
         self._listen(5840, self._control)
-        self.hub = subprocess.Popen([os.path.join(ROOT, "build/tool/vsock_hub"), self.path("device"),
-                                     self.path("host"), self.path("ports")])
-        self.procs.append(self.hub)
-        self._wait_path("device")
-        self._wait_path("host")
         self.root = os.path.join(self.disks, "root.qcow2")
         self.home = os.path.join(self.disks, "home.raw")
         if not os.path.exists(self.root):
@@ -200,9 +195,31 @@ class Guest:
                 "-device", "virtio-blk-pci,drive=m,serial=hf-modules",
                 "-chardev", "socket,id=vs,path=" + self.path("device"),
                 "-device", "vhost-user-vsock-pci,chardev=vs"]
+        self.args = args
+        self.restarts = 0
+        self._start()
+
+    def _start(self):
+        self.hub = subprocess.Popen([os.path.join(ROOT, "build/tool/vsock_hub"), self.path("device"),
+                                     self.path("host"), self.path("ports")])
+        self.procs.append(self.hub)
+        self._wait_path("device")
+        self._wait_path("host")
         self.started = time.time()
-        self.qemu = subprocess.Popen(args, stdin=subprocess.DEVNULL)
+        self.qemu = subprocess.Popen(self.args, stdin=subprocess.DEVNULL)
         self.procs.append(self.qemu)
+
+    def _start_again(self):
+        """QEMU 7.2 now and then emulates a kernel to death in its first second. Said, and tried again."""
+        if self.status or self.restarts == 2 or "Kernel panic" not in self.console():
+            raise RuntimeError("QEMU has ended")
+        self.restarts += 1
+        print("# the guest's kernel died while booting under emulation; started again", flush=True)
+        self.hub.wait(20)
+        for name in ("device", "host"):
+            if os.path.exists(self.path(name)):
+                os.unlink(self.path(name))
+        self._start()
 
     def _make_disks(self):
         subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b",
@@ -299,7 +316,7 @@ class Guest:
                 if self.status and condition(self.status):
                     return self.status
                 if self.qemu.poll() is not None:
-                    raise RuntimeError("QEMU has ended")
+                    self._start_again()
                 self.status_changed.wait(0.5)
         raise RuntimeError("no such status in %d s; last: %s" % (timeout, json.dumps(self.status)))
 
