@@ -421,7 +421,10 @@ static int step_disks(struct vm *vm, struct ends *e, struct err *err)
 		return -1;
 	if (disk_prepare(vm->cfg.dir, vm->cfg.base, (uint64_t)vm->cfg.home_bytes, err))
 		return -1;
-	return vm->resumed ? 0 : disk_thin(vm->cfg.dir, (int64_t)(loop_unix_ns() / 1000000000), err);
+	/* Old checkpoints that can't be dropped (a full disk) are no reason not to start. */
+	if (!vm->resumed && disk_thin(vm->cfg.dir, (int64_t)(loop_unix_ns() / 1000000000), err))
+		vm_alarm(vm, "checkpoint_failed", err->text);
+	return 0;
 }
 
 static int step_initramfs(struct vm *vm, struct ends *e, struct err *err)

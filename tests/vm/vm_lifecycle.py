@@ -216,6 +216,11 @@ def disks(t, tmp, init):
     home = os.path.join(ws, "home.qcow2")
     t.ok(os.stat(home).st_blocks * 512 < 64 << 20, "a home of 64 GiB takes %d MiB" %
          (os.stat(home).st_blocks * 512 >> 20))
+    before = os.stat(home).st_blocks
+    t.ok(read_all(r.exec("fill vdb 64")) == b"ok\n" and os.stat(home).st_blocks - before >= 64 << 11,
+         "64 MiB written in the guest are 64 MiB on the host")
+    t.ok(read_all(r.exec("trim vdb 64")) == b"ok\n" and os.stat(home).st_blocks - before < 8 << 11,
+         "and are given back when the guest discards them")
     t.ok(r.ask(CHECKPOINT, {"name": "live"})["ok"], "a checkpoint of a running VM")
     r.ask(KILL, {"reason": "test"})
     r.wait(STATE, 20, lambda m: m["state"] == "off")

@@ -13,6 +13,8 @@
  *   rebind          takes the driver off the device and puts it back
  *   sysrq C         writes C to /proc/sysrq-trigger
  *   reboot, poweroff
+ *   fill DEV N      writes N MiB of noise at 1 GiB of /dev/DEV, to the disk
+ *   trim DEV N      discards them
  *   put NAME        writes a program to /NAME, answers "ok\n"
  *   get NAME        sends the file /NAME
  *   run PROGRAM ARGS  runs a program on the stream
@@ -21,6 +23,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <linux/fs.h>
 #include <linux/vm_sockets.h>
 #include <net/if.h>
 #include <netinet/tcp.h>
@@ -324,6 +327,40 @@ static void dial_and(int fd, char *args)
 					     (unsigned long long)(now_ns() - start)));
 }
 
+static int disk(const char *dev)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/dev/%s", dev);
+	fd = open(path, O_RDWR);
+	if (fd < 0 || lseek(fd, 1 << 30, SEEK_SET) < 0)
+		_exit(1);
+	return fd;
+}
+
+static void fill(int answer, const char *dev, unsigned mib)
+{
+	int fd = disk(dev);
+
+	for (size_t i = 0; i < CHUNK; i++)
+		chunk[i] = (uint8_t)(pattern(i) ^ i >> 16) | 1;
+	for (unsigned i = 0; i < mib * 4; i++)
+		write_all(fd, chunk, CHUNK);
+	fsync(fd);
+	close(fd);
+	write_all(answer, "ok\n", 3);
+}
+
+static void trim(int answer, const char *dev, unsigned mib)
+{
+	uint64_t range[2] = { 1 << 30, (uint64_t)mib << 20 };
+	int fd = disk(dev);
+
+	write_all(answer, ioctl(fd, BLKDISCARD, range) ? "no\n" : "ok\n", 3);
+	close(fd);
+}
+
 static void put(int fd, const char *name)
 {
 	char path[128];
@@ -368,7 +405,7 @@ static void run(int fd, char *line)
 static void serve(int fd, char *cmd)
 {
 	unsigned port, n, size;
-	char c[2] = "";
+	char c[2] = "", dev[16];
 
 	if (!strcmp(cmd, "echo"))
 		echo(fd);
@@ -396,6 +433,10 @@ static void serve(int fd, char *cmd)
 		reboot(RB_AUTOBOOT);
 	else if (!strcmp(cmd, "poweroff"))
 		reboot(RB_POWER_OFF);
+	else if (sscanf(cmd, "fill %15s %u", dev, &n) == 2)
+		fill(fd, dev, n);
+	else if (sscanf(cmd, "trim %15s %u", dev, &n) == 2)
+		trim(fd, dev, n);
 	else if (!strncmp(cmd, "put ", 4))
 		put(fd, cmd + 4);
 	else if (!strncmp(cmd, "get ", 4))
