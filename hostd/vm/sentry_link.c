@@ -134,6 +134,17 @@ static void session_tamper(void *u, enum session_tamper reason, const char *text
 			"host_ms", (json_int_t)(loop_unix_ns() / 1000000)));
 }
 
+/* Not tampering yet, and a row all the same; that it is over shows in the rows that follow. */
+static void session_quiet(void *u, uint64_t quiet_ms)
+{
+	struct sentry_link *l = u;
+
+	if (quiet_ms)
+		vm_up(l->vm, ROLE_VM_TAMPER,
+		      json_pack("{s:s, s:s, s:I}", "reason", "silence_warning", "text", "", "host_ms",
+				(json_int_t)(loop_unix_ns() / 1000000)));
+}
+
 /* ---- Stream to session ---- */
 
 static void stream_open(struct vsock_stream *s, void *u)
@@ -217,6 +228,7 @@ struct sentry_link *sentry_link_new(struct vm *vm, struct err *err)
 		.send = session_send,
 		.frame = session_frame,
 		.tamper = session_tamper,
+		.quiet = session_quiet,
 		.drop = session_drop,
 	};
 	struct session_cfg cfg = {
@@ -277,8 +289,11 @@ void sentry_link_tick(struct sentry_link *l)
 {
 	struct conn *c;
 
-	session_tick(l->session, loop_now_ms(), l->vm->running);
-	if (must_wait(l))
+	/* A guest that is not listened to is not silent: hostd makes nothing durable, or is gone. */
+	bool wait = must_wait(l);
+
+	session_tick(l->session, loop_now_ms(), l->vm->running && !wait);
+	if (wait)
 		return;
 	/* Resuming may end a connection, so begin anew after each. */
 again:
