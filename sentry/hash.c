@@ -232,8 +232,7 @@ static void report(const struct entry *e)
 	r->detail.hash.size = e->id.size;
 	memcpy(r->detail.hash.digest, e->digest, sizeof(e->digest));
 	sentry_record_add_bytes(r, SENTRY_TEXT_EXE, e->exe, e->exe_len);
-	sentry_gate_offer(r, false);
-	sentry_record_end(r);
+	sentry_record_offer(r);
 }
 
 /* While an entry has its file, the main thread neither moves nor reuses it. */

@@ -93,9 +93,7 @@ static int on_commit_creds(struct kprobe *kp, struct pt_regs *regs)
 	r->detail.cred.syscall = current->flags & PF_KTHREAD ? -1 : syscall_get_nr(current, task_pt_regs(current));
 	r->op = via(r->detail.cred.syscall);
 	sentry_record_add_exe(r);
-	sentry_gate_offer(r, false);
-	sentry_record_end(r);
-	return 0;
+	return sentry_record_offer(r);
 }
 
 static struct sentry_probe probes[] = {

@@ -58,8 +58,7 @@ static void on_sched_process_exec(void *data, struct task_struct *task, pid_t ol
 		return;
 	if (current->mm)
 		add_argv(r, current->mm->arg_start, current->mm->arg_end - current->mm->arg_start);
-	sentry_gate_offer(r, false);
-	sentry_record_end(r);
+	sentry_record_offer(r);
 }
 
 static int on_committed_creds(struct kprobe *kp, struct pt_regs *regs)
@@ -76,9 +75,7 @@ static int on_committed_creds(struct kprobe *kp, struct pt_regs *regs)
 	r->flags |= SENTRY_FALLBACK;
 	/* arg_start is not set yet: the strings lie at bprm->p, arguments first, and the environment ends them. */
 	add_argv(r, bprm->p, HF_SENTRY_ARGV_MAX + 1);
-	sentry_gate_offer(r, false);
-	sentry_record_end(r);
-	return 0;
+	return sentry_record_offer(r);
 }
 
 /*
@@ -112,8 +109,7 @@ static void on_sched_process_exit(void *data, struct task_struct *task)
 	if (!r)
 		return;
 	r->detail.exit.status = task->signal->flags & SIGNAL_GROUP_EXIT ? task->signal->group_exit_code : task->exit_code;
-	sentry_gate_offer(r, false);
-	sentry_record_end(r);
+	sentry_record_offer(r);
 }
 
 static struct sentry_probe probes[] = {

@@ -21,33 +21,17 @@
 /* Enough for every thread that can wait in such a call at once on the machines we run on; "missed" tells otherwise. */
 #define INSTANCES 32
 
-static int finish(struct sentry_record *r)
-{
-	sentry_gate_offer(r, false);
-	sentry_record_end(r);
-	return 0;
-}
-
-static struct sentry_record *begin_with_exe(enum hf_sentry_kind kind)
-{
-	struct sentry_record *r = sentry_record_begin(kind);
-
-	if (r)
-		sentry_record_add_exe(r);
-	return r;
-}
-
 /* ptrace */
 
 static int ptraced(enum sentry_ptrace_op op, struct task_struct *target)
 {
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_PTRACE);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_PTRACE);
 
 	if (!r)
 		return 0;
 	r->op = op;
 	sentry_process_fill(&r->detail.target.process, target);
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 static int on_ptrace_access_check(struct kprobe *kp, struct pt_regs *regs)
@@ -71,7 +55,7 @@ static int on_ptrace_traceme(struct kprobe *kp, struct pt_regs *regs)
 static int on_do_init_module(struct kprobe *kp, struct pt_regs *regs)
 {
 	const struct module *mod = (const struct module *)sentry_arg(regs, 0);
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_MODULE_LOAD);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_MODULE_LOAD);
 
 	if (!r)
 		return 0;
@@ -80,7 +64,7 @@ static int on_do_init_module(struct kprobe *kp, struct pt_regs *regs)
 #ifdef CONFIG_MODULE_SIG
 	r->detail.module.is_signed = mod->sig_ok;
 #endif
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 /* What a call of a system call wrapper was given; what it was asked for lies in user space, so it is read on entry. */
@@ -121,12 +105,12 @@ static int module_refused(enum sentry_module_op op, struct pt_regs *regs)
 		sentry_tally_add(SENTRY_TALLY_MODULE_NOT_NEW, 1);
 		return 0;
 	}
-	r = begin_with_exe(HF_SENTRY_KIND_MODULE_LOAD);
+	r = sentry_record_begin_exe(HF_SENTRY_KIND_MODULE_LOAD);
 	if (!r)
 		return 0;
 	r->op = op;
 	r->detail.module.result = result;
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 static int init_module_done(struct kretprobe_instance *ri, struct pt_regs *regs)
@@ -163,14 +147,14 @@ static int on_delete_module_compat(struct kretprobe_instance *ri, struct pt_regs
 static int module_deleted(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	const struct call *call = SENTRY_DATA(ri, struct call);
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_MODULE_UNLOAD);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_MODULE_UNLOAD);
 
 	if (!r)
 		return 0;
 	sentry_record_add_string(r, SENTRY_TEXT_PATH, call->name);
 	r->detail.module.result = (int)regs_return_value(regs);
 	r->detail.module.flags = call->arg[1];
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 /* bpf: security_bpf() sees the kernel's copy of the attributes, whatever the entry was. */
@@ -186,7 +170,7 @@ static int on_bpf(struct kprobe *kp, struct pt_regs *regs)
 		sentry_tally_add(SENTRY_TALLY_BPF_OTHER, 1);
 		return 0;
 	}
-	r = begin_with_exe(HF_SENTRY_KIND_BPF);
+	r = sentry_record_begin_exe(HF_SENTRY_KIND_BPF);
 	if (!r)
 		return 0;
 	r->detail.bpf.cmd = cmd;
@@ -199,21 +183,21 @@ static int on_bpf(struct kprobe *kp, struct pt_regs *regs)
 	} else if (cmd == BPF_LINK_CREATE) {
 		r->detail.bpf.attach_type = attr->link_create.attach_type;
 	}
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 /* kexec */
 
 static int kexec_done(enum sentry_kexec_op op, struct kretprobe_instance *ri, struct pt_regs *regs)
 {
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_KEXEC);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_KEXEC);
 
 	if (!r)
 		return 0;
 	r->op = op;
 	r->detail.result.result = (int)regs_return_value(regs);
 	r->detail.result.flags = SENTRY_DATA(ri, struct call)->arg[1];
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 static int kexec_load_done(struct kretprobe_instance *ri, struct pt_regs *regs)
@@ -242,20 +226,20 @@ static int on_lockdown_write(struct kretprobe_instance *ri, struct pt_regs *regs
 static int lockdown_written(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
 	long result = regs_return_value(regs); /* ssize_t */
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_LOCKDOWN);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_LOCKDOWN);
 
 	if (!r)
 		return 0;
 	sentry_record_add_string(r, SENTRY_TEXT_PATH, SENTRY_DATA(ri, struct call)->name);
 	r->detail.result.result = min(result, 0L);
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 /* seccomp: audit_seccomp(syscall, signal, code), and the setting that would blind it. */
 
 static int on_audit_seccomp(struct kprobe *kp, struct pt_regs *regs)
 {
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_SECCOMP_DENIED);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_SECCOMP_DENIED);
 
 	if (!r)
 		return 0;
@@ -295,13 +279,13 @@ static int on_actions_logged(struct kretprobe_instance *ri, struct pt_regs *regs
 
 static int actions_logged_done(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_SECCOMP_LOG);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_SECCOMP_LOG);
 
 	if (!r)
 		return 0;
 	sentry_record_add_string(r, SENTRY_TEXT_PATH, SENTRY_DATA(ri, struct logged_call)->names);
 	r->detail.result.result = (int)regs_return_value(regs);
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 #define SYSCALL(symbol, entry, done) SENTRY_RETURN(symbol, entry, done, sizeof(struct call), INSTANCES)

@@ -23,26 +23,10 @@
 	(CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWCGROUP)
 #define INSTANCES 32
 
-static int finish(struct sentry_record *r)
-{
-	sentry_gate_offer(r, false);
-	sentry_record_end(r);
-	return 0;
-}
-
-static struct sentry_record *begin_with_exe(enum hf_sentry_kind kind)
-{
-	struct sentry_record *r = sentry_record_begin(kind);
-
-	if (r)
-		sentry_record_add_exe(r);
-	return r;
-}
-
 /* path_mount(source, target, type, flags, data) */
 static int on_path_mount(struct kprobe *kp, struct pt_regs *regs)
 {
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_MOUNT);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_MOUNT);
 
 	if (!r)
 		return 0;
@@ -50,21 +34,21 @@ static int on_path_mount(struct kprobe *kp, struct pt_regs *regs)
 	sentry_record_add_path(r, SENTRY_TEXT_PATH, (const struct path *)sentry_arg(regs, 1));
 	sentry_record_add_string(r, SENTRY_TEXT_SECOND, (const char *)sentry_arg(regs, 2));
 	r->detail.result.flags = sentry_arg(regs, 3);
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 /* security_move_mount(from, to) */
 static int on_move_mount(struct kprobe *kp, struct pt_regs *regs)
 {
 	const struct path *from = (const struct path *)sentry_arg(regs, 0);
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_MOUNT);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_MOUNT);
 
 	if (!r)
 		return 0;
 	r->op = SENTRY_MOUNT_MOVE;
 	sentry_record_add_path(r, SENTRY_TEXT_PATH, (const struct path *)sentry_arg(regs, 1));
 	sentry_record_add_string(r, SENTRY_TEXT_SECOND, from->dentry->d_sb->s_type->name);
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 static int namespaces(enum sentry_unshare_op op, unsigned long flags)
@@ -73,12 +57,12 @@ static int namespaces(enum sentry_unshare_op op, unsigned long flags)
 
 	if (!(flags & NEW_NAMESPACES))
 		return 0;
-	r = begin_with_exe(HF_SENTRY_KIND_UNSHARE);
+	r = sentry_record_begin_exe(HF_SENTRY_KIND_UNSHARE);
 	if (!r)
 		return 0;
 	r->op = op;
 	r->detail.result.flags = flags & NEW_NAMESPACES;
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 static int on_unshare(struct kprobe *kp, struct pt_regs *regs)
@@ -109,18 +93,18 @@ static int on_setns_compat(struct kretprobe_instance *ri, struct pt_regs *regs)
 
 static int setns_done(struct kretprobe_instance *ri, struct pt_regs *regs)
 {
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_SETNS);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_SETNS);
 
 	if (!r)
 		return 0;
 	r->detail.result.flags = SENTRY_DATA(ri, struct setns_call)->flags;
 	r->detail.result.result = (int)regs_return_value(regs);
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 static void cgroup_left(enum sentry_move_op op, struct task_struct *task, struct cgroup *from, struct cgroup *to)
 {
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_CGROUP_MOVE);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_CGROUP_MOVE);
 
 	if (!r)
 		return;
@@ -130,7 +114,7 @@ static void cgroup_left(enum sentry_move_op op, struct task_struct *task, struct
 	r->detail.move.from = cgroup_id(from);
 	r->detail.move.to = cgroup_id(to);
 	sentry_process_fill(&r->detail.move.process, task);
-	finish(r);
+	sentry_record_offer(r);
 }
 
 /* cgroup_attach_task(to, leader, threadgroup), also called for cgroup v1 hierarchies, which do not concern us. */
@@ -157,7 +141,7 @@ static void on_sched_process_fork(void *data, struct task_struct *parent, struct
 /* The handlers of rtnetlink messages: (skb, nlmsghdr, extack); tcmsg and tcamsg both begin with the family. */
 static int tc_event(enum sentry_tc_op op, const struct nlmsghdr *n)
 {
-	struct sentry_record *r = begin_with_exe(HF_SENTRY_KIND_TC_CHANGE);
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_TC_CHANGE);
 	struct net_device *dev = NULL;
 	struct net *net;
 
@@ -175,7 +159,7 @@ static int tc_event(enum sentry_tc_op op, const struct nlmsghdr *n)
 			sentry_record_add_bytes(r, SENTRY_TEXT_PATH, dev->name, strnlen(dev->name, IFNAMSIZ));
 		rcu_read_unlock();
 	}
-	return finish(r);
+	return sentry_record_offer(r);
 }
 
 static int on_tc_qdisc(struct kprobe *kp, struct pt_regs *regs)

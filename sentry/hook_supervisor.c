@@ -39,8 +39,7 @@ static void lost(enum sentry_lost_op op, int signal, int status)
 	r->detail.lost.status = status;
 	if (op == SENTRY_LOST_SIGNAL) /* in exit there is no address space any more */
 		sentry_record_add_exe(r);
-	sentry_gate_offer(r, false);
-	sentry_record_end(r);
+	sentry_record_offer(r);
 }
 
 /* Called with the target's siglock held, so its handlers can be read. Who sends is current. */

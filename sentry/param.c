@@ -76,9 +76,8 @@ static int refuse(const struct kernel_param *kp, const char *value)
 	if (r) {
 		sentry_record_add_exe(r);
 		sentry_record_add_string(r, SENTRY_TEXT_PATH, name);
-		sentry_record_add_bytes(r, SENTRY_TEXT_SECOND, value, strcspn(value, "\n") > 64 ? 64 : strcspn(value, "\n"));
-		sentry_gate_offer(r, false);
-		sentry_record_end(r);
+		sentry_record_add_bytes(r, SENTRY_TEXT_SECOND, value, min_t(size_t, strcspn(value, "\n"), 64));
+		sentry_record_offer(r);
 	}
 	return -EPERM;
 }

@@ -305,3 +305,19 @@ void sentry_record_add_exe(struct sentry_record *r)
 	}
 	fput(file);
 }
+
+struct sentry_record *sentry_record_begin_exe(enum hf_sentry_kind kind)
+{
+	struct sentry_record *r = sentry_record_begin(kind);
+
+	if (r)
+		sentry_record_add_exe(r);
+	return r;
+}
+
+int sentry_record_offer(struct sentry_record *r)
+{
+	sentry_gate_offer(r, false);
+	sentry_record_end(r);
+	return 0;
+}

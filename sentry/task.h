@@ -27,6 +27,10 @@ bool sentry_task_is_sandboxed(struct task_struct *task); /* under RCU */
 struct sentry_record *sentry_record_begin(enum hf_sentry_kind kind);
 void sentry_record_end(struct sentry_record *record);
 
+/* The two ends of most handlers: begin with the executable; offer without folding, end, and return a handler's 0. */
+struct sentry_record *sentry_record_begin_exe(enum hf_sentry_kind kind);
+int sentry_record_offer(struct sentry_record *record);
+
 /* Parts of a record; texts must be added in the order of enum sentry_text. */
 void sentry_record_add_exe(struct sentry_record *record);
 void sentry_record_add_chain(struct sentry_record *record);
