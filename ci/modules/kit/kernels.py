@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The few files of a kernel that a load test needs: its image and the vsock modules.
+"""The few files of a kernel that a load test needs: its image and a few modules.
 
 Kernel packages are up to 110 MB and only looked into, so the package itself is not kept.
 """
@@ -11,6 +11,8 @@ import tempfile
 
 from . import archive, cache
 
+# Modules that the Sentry's test rig loads.
+MODULES = ["*/net/vmw_vsock/*", "*/drivers/net/dummy.ko*"]
 
 def extract(deb, folder, patterns):
     """Unpack the files of a package that match, after its hash was checked."""
@@ -28,13 +30,13 @@ def extract(deb, folder, patterns):
 
 
 def tree(row):
-    """A folder with boot/vmlinuz-R and lib/modules/R/kernel/net/vmw_vsock, laid out as in 6.x packages."""
+    """A folder with boot/vmlinuz-R and lib/modules/R/kernel, laid out as in 6.x packages."""
     release = row["release"]
 
     def fill(folder):
-        extract(row["image"], folder, ["*/vmlinuz*", "*/net/vmw_vsock/*"])
+        extract(row["image"], folder, ["*/vmlinuz*", *MODULES])
         if row["modules"]["sha256"] != row["image"]["sha256"]:
-            extract(row["modules"], folder, ["*/net/vmw_vsock/*"])
+            extract(row["modules"], folder, MODULES)
         if os.path.isdir(os.path.join(folder, "usr/lib/modules")):
             os.makedirs(os.path.join(folder, "lib"), exist_ok=True)
             os.rename(os.path.join(folder, "usr/lib/modules"), os.path.join(folder, "lib/modules"))
@@ -44,7 +46,8 @@ def tree(row):
         os.makedirs(os.path.join(folder, "boot"), exist_ok=True)
         os.rename(images[0], os.path.join(folder, "boot", f"vmlinuz-{release}"))
 
-    return cache.tree(f"kernel-images/{row['image']['sha256']}", fill)
+    kind = cache.sha256_text(" ".join(MODULES))[:8]
+    return cache.tree(f"kernel-images/{row['image']['sha256']}-{kind}", fill)
 
 
 def image(row):
