@@ -155,6 +155,7 @@ static int judge_settings(const struct workspace *ws, struct judge_config *confi
 	if (judge_config_parse(overlay, config, err))
 		return -1;
 	config->strict = !strcmp(workspace_level(ws), "strict");
+	config->required = !strcmp(settings_text(ws->settings, "sentry"), "required");
 	return 0;
 }
 

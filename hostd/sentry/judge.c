@@ -577,6 +577,12 @@ static unsigned points_of(struct judge *j, int64_t t, const struct judge_event *
 			return 0;
 		return j->cfg.weight[s];
 	case SIGNAL_TAMPER:
+		if (ev->kind != EVENT_SUPERVISOR_LOST)
+			return j->cfg.weight[s];
+		/* the signal and the exit that follows are one end */
+		if (!judge_first(j, t, judge_key(event_defs[ev->kind].name, "", "")))
+			return 0;
+		return j->cfg.required ? j->cfg.weight[s] : j->cfg.weight[s] / 2;
 	case SIGNAL_GARBAGE:
 	case SIGNAL_UNCLEAN_END:
 	case SIGNAL_DROPPED:

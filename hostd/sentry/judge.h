@@ -41,6 +41,7 @@ struct judge_config {
 	uint64_t volume_bytes_per_s;   /* 5000000 */
 	unsigned volume_ratio;	       /* 10 */
 	bool strict;		       /* the workspace's level */
+	bool required;		       /* the Sentry is required: the supervisor's end weighs all of "tamper", else half */
 	struct judge_mute mutes[JUDGE_MUTES_MAX];
 	unsigned n_mutes;
 };

@@ -3,7 +3,7 @@
  * Replays: event streams in tests/data/replays, each with the score, the moment of the trip and the rows it must give.
  *
  * They take the way of live events: ingest, judge, store. Only the clock is the stream's own.
- * Format (made by tests/data/replays/generate.py): {about, strict, config?, steps[], expect}. A step is
+ * Format (made by tests/data/replays/generate.py): {about, strict, required?, config?, steps[], expect}. A step is
  * {t, every?, times?} and one of: frame {…}, tamper [reason, text], event [kind, {…}], tick, boot, restart, release,
  * running bool, volume bytes. "$i" becomes the number of the repetition, "${i}" inside a text likewise.
  */
@@ -279,6 +279,7 @@ static unsigned replay(const char *path, const char *name)
 	buf_free(&text);
 	judge_config_default(&r.cfg);
 	r.cfg.strict = json_is_true(json_object_get(doc, "strict"));
+	r.cfg.required = json_is_true(json_object_get(doc, "required"));
 	if (judge_config_parse(json_object_get(doc, "config"), &r.cfg, &e))
 		fail_msg("%s: %s", path, e.text);
 	strcpy(r.dir, "/tmp/hf-replay-XXXXXX");

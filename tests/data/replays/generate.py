@@ -103,9 +103,12 @@ case("garbage", "garbage on the port weighs 10", up() + [at(40000, tamper=["garb
      {"garbage": 1, "score_trip": 0})
 case("unclean-end", "a VM that just ended weighs 10", up() + [at(40000, tamper=["unclean_end", "reset"])], 10, None,
      {"unclean_end": 1})
-case("supervisor-killed", "the end of the supervisor is tampering", up() + [
-    at(40000, frame=frame("supervisor_lost", exe="/usr/bin/kill", sandbox=False, op="signal", signal=9, status=0))],
-    20, 40000, {"supervisor_lost": 1}, trip_by="supervisor_lost")
+lost = [at(40000, frame=frame("supervisor_lost", exe="/usr/bin/kill", sandbox=False, op="signal", signal=9, status=0)),
+        at(40500, frame=frame("supervisor_lost", sandbox=False, op="exit", signal=9, status=9))]
+case("supervisor-killed", "with the Sentry required, the supervisor's end is 20, signal and exit together", up() + lost,
+     20, 40000, {"score_trip": 1}, trip_by="supervisor_lost", required=True)
+case("supervisor-killed-best-effort", "with the Sentry at best effort it is 10", up() + lost, 10, None,
+     {"score_trip": 0})
 case("supervisor-ends-in-shutdown", "a supervisor that goes with the VM is none", up() + [
     at(40000, frame=beat(2, by=1)),
     at(42000, frame=frame("supervisor_lost", exe="/sbin/init", pid=1, sandbox=False, op="exit", signal=0, status=0)),
