@@ -40,7 +40,7 @@ enum {
 	LISTEN_RETRY_MS = 1000,
 	FOREIGN_INIT_MS = 500,		/* an init that is not systemd gets this long */
 	UNNAMED_INIT_MS = 10 * 1000,
-	SYSTEMD_MAX_MS = 120 * 1000,	/* logins never were permitted: open all the same */
+	SYSTEMD_MAX_MS = 120 * 1000,	/* no such file ever came: open all the same */
 	BACKLOG = 128,
 };
 
@@ -239,8 +239,8 @@ static bool exists(const struct guest_supervisor *v, const char *path)
 	return fd >= 0;
 }
 
-/* systemd writes /run/nologin early and removes it when logins are permitted; logind's directory stands
- * for it where the poll was too slow to see the file. */
+/* systemd writes /run/nologin early and removes it when logins are permitted. Its absence says nothing
+ * before it was seen: on a loaded machine it comes seconds after the manager does. */
 static bool booted(const struct guest_supervisor *v)
 {
 	uint64_t ms = loop_now_ms() - gate.init_ms;
@@ -255,15 +255,15 @@ static bool booted(const struct guest_supervisor *v)
 		gate.saw_nologin = true;
 		return false;
 	}
-	return gate.saw_nologin || exists(v, "run/systemd/sessions") || ms >= SYSTEMD_MAX_MS;
+	return gate.saw_nologin || ms >= SYSTEMD_MAX_MS;
 }
 
-/* The end of the init's life begins with /run/nologin again. */
+/* The end of the init's life begins with /run/nologin again, where it has been there before. */
 static void on_watch(void *user)
 {
 	struct guest_supervisor *v = user;
 
-	if (v->phase != GUEST_PHASE_SHUTDOWN && exists(v, "run/nologin"))
+	if (v->phase != GUEST_PHASE_SHUTDOWN && gate.saw_nologin && exists(v, "run/nologin"))
 		guest_supervisor_phase(v, GUEST_PHASE_SHUTDOWN);
 }
 
