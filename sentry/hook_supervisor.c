@@ -48,10 +48,11 @@ static void on_signal_generate(void *data, int signal, struct kernel_siginfo *in
 {
 	if (likely(!is_supervisor(task)))
 		return;
+	/* No RCU needed: the lock keeps the handlers where they are. */
 	if (signal != SIGKILL && signal != SIGSTOP) {
 		if (!valid_signal(signal) || signal < 1 || sig_kernel_ignore(signal) || signal == SIGCONT)
 			return;
-		if (task->sighand->action[signal - 1].sa.sa_handler != SIG_DFL)
+		if (rcu_dereference_raw(task->sighand)->action[signal - 1].sa.sa_handler != SIG_DFL)
 			return;
 	}
 	lost(SENTRY_LOST_SIGNAL, signal, 0);
