@@ -31,19 +31,9 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "hostd/vm/vsock_packet.h"
+
 enum {
-	HDR_BYTES = 44,
-	TYPE_STREAM = 1,
-	OP_REQUEST = 1,
-	OP_RESPONSE = 2,
-	OP_RST = 3,
-	OP_SHUTDOWN = 4,
-	OP_RW = 5,
-	OP_CREDIT_UPDATE = 6,
-	OP_CREDIT_REQUEST = 7,
-	SHUT_F_RECEIVE = 1, /* the sender of this flag receives no more */
-	SHUT_F_SEND = 2,
-	SHUT_F_BOTH = 3,
 	HASH_SIZE = 256,
 	HOST_PORT_FIRST = 0x40000000, /* source ports of our own connects */
 	CREDIT_STEP = VSOCK_BUF_ALLOC / 4,
@@ -60,13 +50,6 @@ enum {
 };
 
 enum state { CONNECTING, OPEN, CLOSING, DEAD };
-
-struct packet {
-	uint64_t src_cid, dst_cid;
-	uint32_t src_port, dst_port, len;
-	uint16_t type, op;
-	uint32_t flags, buf_alloc, fwd_cnt;
-};
 
 struct vsock_stream {
 	struct vsock *v;
@@ -146,53 +129,6 @@ const char *vsock_reason_text(enum vsock_reason reason)
 	};
 
 	return text[reason];
-}
-
-/* ---- Header ---- */
-
-static uint32_t get_le32(const uint8_t *p)
-{
-	return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
-static uint64_t get_le64(const uint8_t *p)
-{
-	return get_le32(p) | (uint64_t)get_le32(p + 4) << 32;
-}
-
-static void put_le32(uint8_t *p, uint32_t v)
-{
-	for (int i = 0; i < 4; i++)
-		p[i] = (uint8_t)(v >> (8 * i));
-}
-
-static void packet_decode(struct packet *k, const uint8_t b[HDR_BYTES])
-{
-	k->src_cid = get_le64(b);
-	k->dst_cid = get_le64(b + 8);
-	k->src_port = get_le32(b + 16);
-	k->dst_port = get_le32(b + 20);
-	k->len = get_le32(b + 24);
-	k->type = (uint16_t)get_le32(b + 28);
-	k->op = (uint16_t)(get_le32(b + 28) >> 16);
-	k->flags = get_le32(b + 32);
-	k->buf_alloc = get_le32(b + 36);
-	k->fwd_cnt = get_le32(b + 40);
-}
-
-static void packet_encode(const struct packet *k, uint8_t b[HDR_BYTES])
-{
-	put_le32(b, (uint32_t)k->src_cid);
-	put_le32(b + 4, (uint32_t)(k->src_cid >> 32));
-	put_le32(b + 8, (uint32_t)k->dst_cid);
-	put_le32(b + 12, (uint32_t)(k->dst_cid >> 32));
-	put_le32(b + 16, k->src_port);
-	put_le32(b + 20, k->dst_port);
-	put_le32(b + 24, k->len);
-	put_le32(b + 28, k->type | (uint32_t)k->op << 16);
-	put_le32(b + 32, k->flags);
-	put_le32(b + 36, k->buf_alloc);
-	put_le32(b + 40, k->fwd_cnt);
 }
 
 /* ---- The stream table ---- */
@@ -342,7 +278,7 @@ static bool rx_buffer(struct vsock *v, struct ring_chain *c)
 		rc = ring_pop(r, c);
 	if (rc != 1)
 		return false;
-	if (c->in_bytes < HDR_BYTES) {
+	if (c->in_bytes < VSOCK_HEADER_BYTES) {
 		r->broken = "receive buffer is smaller than a header";
 		return false;
 	}
@@ -350,24 +286,24 @@ static bool rx_buffer(struct vsock *v, struct ring_chain *c)
 }
 
 /* Sends one packet with as much of the payload as one buffer takes; bytes, or -1 without a buffer. */
-static ssize_t packet_send(struct vsock *v, struct packet *k, const uint8_t *payload, size_t n)
+static ssize_t packet_send(struct vsock *v, struct vsock_packet *k, const uint8_t *payload, size_t n)
 {
-	uint8_t hdr[HDR_BYTES];
+	uint8_t hdr[VSOCK_HEADER_BYTES];
 	struct ring_chain c;
 
 	if (!rx_buffer(v, &c))
 		return -1;
-	if (n > c.in_bytes - HDR_BYTES)
-		n = c.in_bytes - HDR_BYTES;
+	if (n > c.in_bytes - VSOCK_HEADER_BYTES)
+		n = c.in_bytes - VSOCK_HEADER_BYTES;
 	if (n > VSOCK_PAYLOAD_MAX)
 		n = VSOCK_PAYLOAD_MAX;
 	k->src_cid = VSOCK_CID_HOST;
 	k->dst_cid = v->guest_cid;
 	k->len = (uint32_t)n;
-	packet_encode(k, hdr);
-	ring_copy_in(&c, 0, hdr, HDR_BYTES);
-	ring_copy_in(&c, HDR_BYTES, payload, n);
-	ring_push(&v->ring[VSOCK_RX], c.head, (uint32_t)(HDR_BYTES + n));
+	vsock_packet_encode(k, hdr);
+	ring_copy_in(&c, 0, hdr, VSOCK_HEADER_BYTES);
+	ring_copy_in(&c, VSOCK_HEADER_BYTES, payload, n);
+	ring_push(&v->ring[VSOCK_RX], c.head, (uint32_t)(VSOCK_HEADER_BYTES + n));
 	v->pushed[VSOCK_RX] = true;
 	v->stats.rx_packets++;
 	v->stats.rx_bytes += n;
@@ -377,7 +313,7 @@ static ssize_t packet_send(struct vsock *v, struct packet *k, const uint8_t *pay
 static ssize_t stream_send(struct vsock_stream *s, uint16_t op, uint32_t flags,
 			   const uint8_t *payload, size_t n)
 {
-	struct packet k = {
+	struct vsock_packet k = {
 		.src_port = s->host_port,
 		.dst_port = s->guest_port,
 		.type = TYPE_STREAM,
@@ -445,7 +381,7 @@ static void flush(struct vsock *v)
 		return;
 	while (v->n_resets) {
 		struct orphan_reset *o = &v->reset[v->n_resets - 1];
-		struct packet k = {
+		struct vsock_packet k = {
 			.src_port = o->host_port,
 			.dst_port = o->guest_port,
 			.type = o->type,
@@ -625,7 +561,7 @@ static void receive_shutdown(struct vsock_stream *s, uint32_t flags)
 }
 
 /* False: the guest claims to have consumed what we never sent. */
-static bool receive_credit(struct vsock_stream *s, const struct packet *k)
+static bool receive_credit(struct vsock_stream *s, const struct vsock_packet *k)
 {
 	uint32_t flight = s->tx_cnt - s->guest_fwd_cnt;
 	uint32_t now = s->tx_cnt - k->fwd_cnt;
@@ -647,9 +583,9 @@ static uint32_t guest_room(const struct vsock_stream *s)
 	return flight < s->guest_buf_alloc ? s->guest_buf_alloc - flight : 0;
 }
 
-static void receive_request(struct vsock *v, const struct packet *k);
+static void receive_request(struct vsock *v, const struct vsock_packet *k);
 
-static void receive_op(struct vsock_stream *s, const struct packet *k)
+static void receive_op(struct vsock_stream *s, const struct vsock_packet *k)
 {
 	switch (k->op) {
 	case OP_RW:
@@ -668,7 +604,7 @@ static void receive_op(struct vsock_stream *s, const struct packet *k)
 	}
 }
 
-static void receive_on_stream(struct vsock_stream *s, const struct packet *k)
+static void receive_on_stream(struct vsock_stream *s, const struct vsock_packet *k)
 {
 	if (k->op == OP_RST) {
 		/* Kept bytes were received before the reset: they are still the user's. */
@@ -715,7 +651,7 @@ static void receive_on_stream(struct vsock_stream *s, const struct packet *k)
 			s->ops->on_writable(s, s->u);
 	}
 }
-static void reset_unknown(struct vsock *v, const struct packet *k)
+static void reset_unknown(struct vsock *v, const struct vsock_packet *k)
 {
 	/* vsock_kick takes no packet while this is full. */
 	if (v->n_resets < VSOCK_RESETS_MAX)
@@ -734,7 +670,7 @@ static const struct listener *listener_find(const struct vsock *v, uint32_t port
 	return NULL;
 }
 
-static void receive_request(struct vsock *v, const struct packet *k)
+static void receive_request(struct vsock *v, const struct vsock_packet *k)
 {
 	const struct listener *l = listener_find(v, k->dst_port);
 	struct vsock_stream *s = NULL;
@@ -753,29 +689,29 @@ static void receive_request(struct vsock *v, const struct packet *k)
 
 static void receive(struct vsock *v, const struct ring_chain *c)
 {
-	uint8_t hdr[HDR_BYTES];
+	uint8_t hdr[VSOCK_HEADER_BYTES];
 	struct vsock_stream *s;
-	struct packet k;
+	struct vsock_packet k;
 
-	if (ring_copy_out(c, 0, hdr, HDR_BYTES) != HDR_BYTES) {
+	if (ring_copy_out(c, 0, hdr, VSOCK_HEADER_BYTES) != VSOCK_HEADER_BYTES) {
 		v->stats.dropped++;
 		return;
 	}
-	packet_decode(&k, hdr);
+	vsock_packet_decode(&k, hdr);
 	if (k.src_cid != v->guest_cid || k.dst_cid != VSOCK_CID_HOST) {
 		v->stats.dropped++;
 		return;
 	}
 	v->stats.tx_packets++;
 	s = k.type == TYPE_STREAM ? stream_find(v, k.src_port, k.dst_port) : NULL;
-	if (k.len > VSOCK_PAYLOAD_MAX || k.len > c->out_bytes - HDR_BYTES) {
+	if (k.len > VSOCK_PAYLOAD_MAX || k.len > c->out_bytes - VSOCK_HEADER_BYTES) {
 		if (s)
 			stream_abort(s, VSOCK_PROTOCOL);
 		v->stats.dropped++;
 		return;
 	}
 	if (k.op == OP_RW) {
-		ring_copy_out(c, HDR_BYTES, v->payload, k.len);
+		ring_copy_out(c, VSOCK_HEADER_BYTES, v->payload, k.len);
 		v->stats.tx_bytes += k.len;
 	}
 	if (s)
