@@ -37,6 +37,7 @@ struct end {
 	int fd;
 	struct buf in;		/* read here, not yet written to the other end */
 	bool connecting, eof, shut;
+	bool gone;		/* hung up both ways: what it sent is still delivered, nothing reaches it */
 };
 
 struct stream {
@@ -80,7 +81,7 @@ static void rewatch(struct end *e)
 {
 	uint32_t events = 0;
 
-	if (e->fd < 0)
+	if (!e->watch)
 		return;
 	if (e->connecting)
 		events = EPOLLOUT;
@@ -110,7 +111,9 @@ static int drain(struct end *e)
 {
 	struct buf *from = &e->other->in;
 
-	if (e->fd < 0 || e->connecting)
+	if (e->gone)
+		buf_clear(from);
+	if (e->fd < 0 || e->connecting || e->gone)
 		return 0;
 	while (from->len) {
 		ssize_t n = send(e->fd, from->data, from->len, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -124,6 +127,14 @@ static int drain(struct end *e)
 		e->shut = true;
 	}
 	return 0;
+}
+
+/* Level-triggered, a hang-up would be reported until the other side has taken everything. */
+static void hang_up(struct end *e)
+{
+	loop_fd_del(e->watch);
+	e->watch = NULL;
+	e->gone = true;
 }
 
 static int take_relay_line(struct stream *s);
@@ -158,9 +169,10 @@ static void on_end(void *user, int fd, uint32_t events)
 		r = drain(&s->a) < 0 || drain(&s->b) < 0 ? -1 : 0;
 	if (r == 0 && s->a.eof && s->b.eof && s->a.shut && s->b.shut)
 		r = -1;
-	/* A hang-up with nothing left to move would be reported for ever. */
-	if (r == 0 && (events & EPOLLHUP) && e->eof && !e->other->in.len)
-		r = e->in.len ? 0 : -1;
+	if (r == 0 && (events & EPOLLHUP) && e->eof)
+		hang_up(e);
+	if (r == 0 && ((s->a.gone && !s->a.in.len) || (s->b.gone && !s->b.in.len)))
+		r = -1;
 	if (r < 0) {
 		stream_free(s);
 		return;

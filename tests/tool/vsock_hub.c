@@ -24,7 +24,7 @@ struct pipe_end {
 	struct loop_fd *watch;
 	struct buf to_guest;
 	int fd;
-	bool fd_eof, said_eof;
+	bool fd_eof, said_eof, gone;
 };
 
 static struct loop *loop;
@@ -52,7 +52,10 @@ static void push(struct pipe_end *p)
 		p->said_eof = true;
 		vsock_stream_shutdown(p->stream);
 	}
-	loop_fd_mod(p->watch, !p->fd_eof && p->to_guest.len < CHUNK ? EPOLLIN : 0);
+	if (p->gone && (n < 0 || !p->to_guest.len))
+		pipe_free(p, true);
+	else if (!p->gone)
+		loop_fd_mod(p->watch, !p->fd_eof && p->to_guest.len < CHUNK ? EPOLLIN : 0);
 }
 
 static void on_fd(void *user, int fd, uint32_t events)
@@ -65,9 +68,15 @@ static void on_fd(void *user, int fd, uint32_t events)
 		p->to_guest.len += (size_t)n;
 	else if (n == 0)
 		p->fd_eof = true;
-	if (events & EPOLLERR || (events & EPOLLHUP && p->fd_eof)) {
+	if (events & EPOLLERR) {
 		pipe_free(p, true);
 		return;
+	}
+	/* Hung up: what it sent goes on to the guest first. */
+	if (events & EPOLLHUP && p->fd_eof && !p->gone) {
+		p->gone = true;
+		loop_fd_del(p->watch);
+		p->watch = NULL;
 	}
 	if (events & EPOLLOUT)
 		vsock_stream_resume(p->stream);
@@ -82,7 +91,7 @@ static size_t on_data(struct vsock_stream *s, void *u, const uint8_t *bytes, siz
 	ssize_t w = send(p->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	(void)s;
-	if (w < 0 && errno != EAGAIN)
+	if (p->gone || (w < 0 && errno != EAGAIN))
 		return n;
 	if (w < (ssize_t)n)
 		loop_fd_mod(p->watch, EPOLLIN | EPOLLOUT);
