@@ -5,6 +5,9 @@
 
 #include "tests/unit/net_world.h"
 
+#define USER_NETDEV                                                                    \
+	"user,id=n,net=192.168.64.0/24,host=192.168.64.1,dhcpstart=192.168.64.2,ipv6=off"
+
 enum { BENCH_MS = 3000, CONNECTS = 300 };
 
 static struct world world;
@@ -134,7 +137,8 @@ static int with_tap(void)
 
 int main(int argc, char **argv)
 {
-	int link;
+	int link, status;
+	bool user;
 
 	if (!world_enter(&world)) {
 		fprintf(stderr, "no user namespaces here\n");
@@ -143,11 +147,13 @@ int main(int argc, char **argv)
 	if (argc != 5)
 		return with_tap();
 	link = world_switch(&world, (unsigned)atoi(argv[4]));
-	if (!strcmp(argv[1], "user"))
-		return world_qemu(&world, argv[2], argv[3], "user,id=n,net=192.168.64.0/24,host=192.168.64.1,"
-				  "dhcpstart=192.168.64.2,ipv6=off", "netbench netuser", -1);
-	if (world_qemu(&world, argv[2], argv[3], NULL, "netbench", link))
-		return 1;
-	cost(&world);
-	return 0;
+	user = !strcmp(argv[1], "user");
+	if (user)
+		close(link);
+	status = world_qemu(&world, argv[2], argv[3], user ? USER_NETDEV : NULL,
+			    user ? "netbench netuser" : "netbench", user ? -1 : link);
+	if (!user)
+		cost(&world);
+	world_stop(&world);
+	return status;
 }
