@@ -55,18 +55,23 @@ class Run:
         return [f for f in self.stream.frames if rig.fits(wanted, f)]
 
 
-def late_heartbeat(run, name):
+def late_or_not_starved(run, name):
+    """6.12 keeps a share for other classes (the fair server), so that a hog does not starve the thread there."""
     worst = run.worst_beat(name)
-    return "late heartbeat, %.1f s" % worst if worst >= 3 else ""
+    return "late heartbeat, %.1f s" % worst if worst >= 3 else "heartbeats go on"
 
 
 def beats_go_on(run, name):
     return "heartbeats go on" if run.worst_beat(name) < 3 else ""
 
 
-def missed_grows(run, name):
+def missed_or_all_counted(run, name):
+    """6.12 makes room for more instances than it was asked for; then no open is lost."""
     missed = [f["probes"]["missed"] for f in run.stream.beats()]
-    return "probes.missed grows to %d" % missed[-1] if missed and missed[-1] > missed[0] else ""
+    opens = [f["sandbox"]["allowed_file_ops"] for f in run.stream.beats()]
+    if missed and missed[-1] > missed[0]:
+        return "probes.missed grows to %d" % missed[-1]
+    return "no open is missed" if opens and opens[-1] - opens[0] >= 600 else ""
 
 
 def exec_seen_or_counted(run, name):
@@ -160,11 +165,11 @@ ATTEMPTS = [
     attempt("double-fork", "cut the chain by a double fork", "worked", {"type": "net_flow", "dport": 6006, "exe": "/bin/drive", "chain": [{"pid": 1}]}, None),
     attempt("packet-frame", "send frames of one's own making", "worked", event(type="net_flow", proto="packet"), None),
     attempt("change-clock", "set the clock a day ahead", "worked", beats_go_on, "worked"),
-    attempt("use-up-instances", "hold 600 opens to use up return-probe instances", "worked", missed_grows, "worked", "sandbox"),
+    attempt("use-up-instances", "hold 600 opens to use up return-probe instances", "worked", missed_or_all_counted, "worked", "sandbox"),
     attempt("hide-in-flood", "hide an exec in a flood of them", "worked", exec_seen_or_counted, None),
     attempt("eat-memory", "use up all memory", "worked", beats_go_on, "worked"),
     attempt("phase-early", "declare shutdown early", "worked", phase_named, None),
-    attempt("starve-thread", "hog the CPU above real-time priority, the thread demoted", "worked", late_heartbeat, None),
+    attempt("starve-thread", "hog the CPU above real-time priority, the thread demoted", "worked", late_or_not_starved, None),
 ]
 
 def own(name, text, result, alert, level):
@@ -202,6 +207,9 @@ def say(wanted):
     return "refused" if isinstance(wanted, tuple) else "any" if wanted is None else wanted
 
 
+HARMLESS = ("heartbeats go on", "no open is missed")
+
+
 class Table:
     def __init__(self):
         self.rows = []
@@ -214,8 +222,8 @@ class Table:
             out.write(HEADER % series)
             out.write("| attempt | what | level | without Sentry and latches | result | what the host sees | |\n|---|---|---|---|---|---|---|\n")
             for name, text, level, baseline, result, alert in self.rows:
-                latch = result not in ("worked", "did not return")
-                verdict = " and ".join(["latch"] * latch + ["alert"] * bool(alert and alert != "heartbeats go on")) or \
+                latch = result not in ("worked", "did not return", "no effect")
+                verdict = " and ".join(["latch"] * latch + ["alert"] * bool(alert and alert not in HARMLESS)) or \
                     ("no effect" if alert else "**not detected**")
                 out.write("| %s | %s | %s | %s | %s | %s | %s |\n" % (name, text, level, baseline or "-", result, alert or "nothing", verdict))
             out.write(FOOTER)
