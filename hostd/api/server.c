@@ -55,6 +55,7 @@ struct api_server {
 	struct loop *loop;
 	struct loop_fd *watch;
 	const struct api_method *methods;
+	bool (*refuses)(void *user, int pid);
 	void *user;
 	struct connection *connections;
 	char *path;
@@ -344,7 +345,7 @@ static void on_connection(void *user, int fd, uint32_t events)
 		connection_free(c);
 }
 
-static bool same_user(int fd, int *pid)
+static bool is_welcome(const struct api_server *server, int fd, int *pid)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -352,7 +353,7 @@ static bool same_user(int fd, int *pid)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len))
 		return false;
 	*pid = cred.pid;
-	return cred.uid == geteuid();
+	return cred.uid == geteuid() && !(server->refuses && server->refuses(server->user, cred.pid));
 }
 
 static void on_accept(void *user, int listener, uint32_t events)
@@ -367,7 +368,7 @@ static void on_accept(void *user, int listener, uint32_t events)
 		return;
 	for (c = server->connections; c; c = c->next)
 		open++;
-	c = open < API_CONNECTIONS_MAX && same_user(fd, &pid) ? calloc(1, sizeof(*c)) : NULL;
+	c = open < API_CONNECTIONS_MAX && is_welcome(server, fd, &pid) ? calloc(1, sizeof(*c)) : NULL;
 	if (!c) {
 		close(fd);
 		return;
@@ -388,7 +389,7 @@ static void on_accept(void *user, int listener, uint32_t events)
 }
 
 struct api_server *api_server_new(struct loop *loop, const char *path, const struct api_method *methods,
-				  void *user, struct err *err)
+				  bool (*refuses)(void *user, int pid), void *user, struct err *err)
 {
 	struct api_server *server = calloc(1, sizeof(*server));
 
@@ -396,8 +397,8 @@ struct api_server *api_server_new(struct loop *loop, const char *path, const str
 		err_set(err, "out of memory");
 		return NULL;
 	}
-	*server = (struct api_server){ .loop = loop, .methods = methods, .user = user,
-				       .path = strdup(path), .fd = -1 };
+	*server = (struct api_server){ .loop = loop, .methods = methods,
+				       .refuses = refuses, .user = user, .path = strdup(path), .fd = -1 };
 	server->fd = io_unix_listen(path, SOCK_STREAM, err);
 	if (server->fd >= 0)
 		server->watch = loop_fd_add(loop, server->fd, EPOLLIN, on_accept, server, err);

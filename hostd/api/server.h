@@ -4,6 +4,7 @@
 #define HOLDFAST_API_SERVER_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "lib/err.h"
 #include "lib/loop.h"
@@ -21,9 +22,12 @@ struct api_method {
 	api_method_fn fn;
 };
 
-/* Listens at path (0600). Methods end with a NULL name. NULL with err on failure. */
+/*
+ * Listens at path (0600). Methods end with a NULL name. refuses (may be NULL) says which processes of the
+ * same user are closed all the same. NULL with err on failure.
+ */
 struct api_server *api_server_new(struct loop *loop, const char *path, const struct api_method *methods,
-				  void *user, struct err *err);
+				  bool (*refuses)(void *user, int pid), void *user, struct err *err);
 void api_server_free(struct api_server *server);
 
 /* Ends the call. result is consumed; NULL is {}. */

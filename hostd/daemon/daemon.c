@@ -207,6 +207,17 @@ static int watch_signals(struct hostd *hostd, struct err *err)
 	return loop_fd_add(hostd->loop, fd, EPOLLIN, on_signal, hostd, err) ? 0 : -1;
 }
 
+/* QEMU runs as the same user and can fork nothing: a guest that broke out of it is told by its pid. */
+static bool is_a_qemu(void *user, int pid)
+{
+	const struct hostd *hostd = user;
+
+	for (const struct workspace *ws = hostd->workspaces; ws; ws = ws->next)
+		if (ws->running && json_integer_value(json_object_get(ws->running, "qemu_pid")) == pid)
+			return true;
+	return false;
+}
+
 static int serve(struct hostd *hostd, struct err *err)
 {
 	ws_sweep(&hostd->paths);
@@ -223,7 +234,8 @@ static int serve(struct hostd *hostd, struct err *err)
 	if (!loop_timer_add(hostd->loop, TICK_MS, TICK_MS, tick, hostd) ||
 	    !loop_timer_add(hostd->loop, PRUNE_MS, PRUNE_MS, prune, hostd))
 		return err_set(err, "out of memory");
-	hostd->api = api_server_new(hostd->loop, hostd->paths.api, daemon_methods, hostd, err);
+	hostd->api = api_server_new(hostd->loop, hostd->paths.api, daemon_methods, is_a_qemu,
+				    hostd, err);
 	if (!hostd->api)
 		return -1;
 	log_info("serving on %s", hostd->paths.api);

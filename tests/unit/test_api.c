@@ -86,6 +86,16 @@ static const struct api_method methods[] = {
 	{ "park", any, m_park }, { "unpark", any, m_unpark }, { NULL, NULL, NULL },
 };
 
+/* Whoever left a file of its pid is refused. */
+static bool refuses(void *user, int pid)
+{
+	char path[64];
+
+	(void)user;
+	snprintf(path, sizeof(path), "%s/refused-%d", dir, pid);
+	return !access(path, F_OK);
+}
+
 static int start_server(void **state)
 {
 	struct err err;
@@ -96,7 +106,7 @@ static int start_server(void **state)
 	server_pid = fork();
 	if (!server_pid) {
 		struct loop *loop = loop_new(&err);
-		struct api_server *server = api_server_new(loop, paths.api, methods, NULL, &err);
+		struct api_server *server = api_server_new(loop, paths.api, methods, refuses, NULL, &err);
 
 		loop_run(loop, &err);
 		api_server_free(server);
@@ -232,6 +242,20 @@ static void test_a_client_that_leaves_cancels_its_call(void **state)
 	api_client_close(client);
 }
 
+static void test_a_refused_process_is_closed(void **state)
+{
+	char path[64];
+	struct err err;
+
+	(void)state;
+	api_client_close(connected());
+	snprintf(path, sizeof(path), "%s/refused-%d", dir, getpid());
+	close(open(path, O_WRONLY | O_CREAT, 0600));
+	assert_null(api_client_open(&paths, 0, &err));
+	unlink(path);
+	api_client_close(connected());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -240,6 +264,7 @@ int main(void)
 		cmocka_unit_test(test_a_descriptor_comes_along),
 		cmocka_unit_test(test_malformed_frames_end_the_connection),
 		cmocka_unit_test(test_a_client_that_leaves_cancels_its_call),
+		cmocka_unit_test(test_a_refused_process_is_closed),
 	};
 
 	return cmocka_run_group_tests_name("api", tests, start_server, stop_server);
