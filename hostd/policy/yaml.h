@@ -17,7 +17,7 @@
 #include "hostd/policy/policy.h"
 
 #define YAML_DEPTH_MAX 32
-#define YAML_NODES_MAX 400000
+#define YAML_NODES_MAX 2100000 /* about what fits into 4 MiB */
 
 enum ynode_kind { YNODE_SCALAR, YNODE_LIST, YNODE_MAP };
 
