@@ -71,6 +71,10 @@ struct exec_request {
 /* Runs it between these descriptors; stderr is this process's. Exit code of the program, 128+n for a
  * signal, or the guest's code for what did not start. Owns fd. */
 int exec_session(int fd, const struct exec_request *request, struct err *err);
+/* NAME=VALUE texts as an object, with a warning for values that look like real keys. NULL with err. */
+json_t *exec_env(const json_t *pairs, struct err *err);
+/* The whole of it: the workspace's own environment below env, the stream, the session. Prints failures. */
+int exec_in(const char *name, struct exec_request *request, json_t *env);
 /* Opens the stream to a workspace's guest; prints and returns -1 on failure. command is for the row. */
 int exec_open(const char *name, const char *command);
 

@@ -53,7 +53,7 @@ static void warn_of_keys(const json_t *env)
 						"workspace can read it\n", name);
 }
 
-static json_t *env_json(const json_t *pairs, struct err *err)
+json_t *exec_env(const json_t *pairs, struct err *err)
 {
 	json_t *env = json_object(), *pair;
 	size_t i;
@@ -83,7 +83,7 @@ static int add_settings_env(const char *name, json_t *env)
 	return ws ? 0 : -1;
 }
 
-static int run(const char *name, struct exec_request *request, json_t *env)
+int exec_in(const char *name, struct exec_request *request, json_t *env)
 {
 	_cleanup_json_ json_t *words = words_json(request->argv);
 	_cleanup_free_ char *command = process_command(words);
@@ -119,11 +119,11 @@ int cmd_exec(int argc, char **argv)
 		return rc;
 	if (argc != 1 || !request.argv || !request.argv[0])
 		return cli_usage(EXEC_USAGE);
-	env = env_json(pairs, &err);
+	env = exec_env(pairs, &err);
 	if (!env)
 		return cli_fail(&err);
 	request.pty = tty;
-	return run(argv[0], &request, env);
+	return exec_in(argv[0], &request, env);
 }
 
 int cmd_shell(int argc, char **argv)
@@ -145,5 +145,5 @@ int cmd_shell(int argc, char **argv)
 		return cli_usage(SHELL_USAGE);
 	if (term)
 		json_object_set_new(env, "TERM", json_string(term));
-	return run(argv[0], &request, env);
+	return exec_in(argv[0], &request, env);
 }

@@ -7,7 +7,6 @@
 
 #include "hostd/cli/cli.h"
 #include "hostd/cli/ws_actions.h"
-#include "hostd/lineage/process.h"
 #include "lib/cleanup.h"
 #include "lib/json.h"
 #include "lib/loop.h"
@@ -54,24 +53,10 @@ static int make(struct run *run)
 
 static int command_in(const struct run *run, char **words)
 {
-	struct exec_request request = { .argv = words, .env = run->env, .in_fd = STDIN_FILENO,
-					.out_fd = STDOUT_FILENO,
+	struct exec_request request = { .argv = words, .in_fd = STDIN_FILENO, .out_fd = STDOUT_FILENO,
 					.pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
-	_cleanup_json_ json_t *list = json_array();
-	_cleanup_free_ char *command = NULL;
-	struct err err = { "" };
-	int fd, code;
 
-	for (char **word = words; *word; word++)
-		json_array_append_new(list, json_string(*word));
-	command = process_command(list);
-	fd = exec_open(run->name, command ? command : "?");
-	if (fd < 0)
-		return CLI_FAILED;
-	code = exec_session(fd, &request, &err);
-	if (err.text[0])
-		cli_fail(&err);
-	return code;
+	return exec_in(run->name, &request, run->env);
 }
 
 /* One line about what was refused while the command ran. */
@@ -120,21 +105,6 @@ static int run_in(struct run *run, char **words)
 	return code;
 }
 
-static json_t *pairs_to_env(const json_t *pairs)
-{
-	json_t *env = json_object(), *pair;
-	size_t i;
-
-	json_array_foreach((json_t *)pairs, i, pair) {
-		const char *text = json_string_value(pair), *equals = strchr(text, '=');
-		_cleanup_free_ char *name = equals ? strndup(text, (size_t)(equals - text)) : NULL;
-
-		if (name && *name)
-			json_object_set_new(env, name, json_string(equals + 1));
-	}
-	return env;
-}
-
 int cmd_run(int argc, char **argv)
 {
 	_cleanup_json_ json_t *pairs = json_array();
@@ -145,6 +115,7 @@ int cmd_run(int argc, char **argv)
 		{ NULL, NULL, NULL, NULL },
 	};
 	char **words;
+	struct err err;
 	int rc = cli_parse(&argc, &argv, options, &words, USAGE);
 
 	if (rc)
@@ -155,7 +126,9 @@ int cmd_run(int argc, char **argv)
 		snprintf(run.name, sizeof(run.name), "%s", argv[0]);
 	else
 		snprintf(run.name, sizeof(run.name), "run-%d", (int)getpid());
-	run.env = pairs_to_env(pairs);
+	run.env = exec_env(pairs, &err);
+	if (!run.env)
+		return cli_fail(&err);
 	/* Without a name there is no way back to it, so it goes with its command. */
 	run.rm |= !argc;
 	rc = run_in(&run, words);
