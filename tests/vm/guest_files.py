@@ -40,7 +40,7 @@ ROUTES = [
     ("the system bus", "sudo -n busctl call org.freedesktop.systemd1 /org/freedesktop/systemd1 org.freedesktop.DBus.Peer Ping"),
     ("nsenter into PID 1", "sudo -n nsenter -t 1 -m touch /root/escaped"),
     ("chroot through /proc/1/root", "sudo -n chroot /proc/1/root touch /root/escaped"),
-    ("ptrace of PID 1", "sudo -n timeout 5 strace -p 1 -o /tmp/o -e trace=none sleep 1 2>&1 | grep -q attached"),
+    ("ptrace of PID 1", "sudo -n python3 -c 'import ctypes,sys; sys.exit(ctypes.CDLL(None).ptrace(0x4206, 1, 0, 0) != 0)'"),
     ("umount of a mask", "sudo -n umount /run/dbus"),
     ("a mount over it", "sudo -n mount -t tmpfs x /run/dbus"),
     ("remount of a disk", "sudo -n mkdir /tmp/m && sudo -n mount /dev/vda /tmp/m && sudo -n touch /tmp/m/root/escaped"),
@@ -85,7 +85,7 @@ def main():
         vm.wait_ready()
         works = 0
         for name, command in ROUTES:
-            r = vm.run(command, timeout=60)
+            r = vm.run(command, timeout=120)
             works += r.code == 0
             tap.ok(r.code == 0 or name in ("umount of a mask", "unshare and mount"), "baseline at observe: %s" % name, r)
         print("# %d of %d routes work at observe" % (works, len(ROUTES)))
