@@ -78,6 +78,9 @@ int exec_in(const char *name, struct exec_request *request, json_t *env);
 /* Opens the stream to a workspace's guest; prints and returns -1 on failure. command is for the row. */
 int exec_open(const char *name, const char *command);
 
+/* Copies a file or tree of the host into a workspace (holdfast cp). Prints failures; an exit code. */
+int copy_into(const char *name, const char *from, const char *to);
+
 int cmd_ws(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_exec(int argc, char **argv);

@@ -286,6 +286,14 @@ static int to_guest(const char *from, const struct place *to)
 	return code ? code : sent;
 }
 
+int copy_into(const char *name, const char *from, const char *to)
+{
+	struct place place = { .path = to };
+
+	snprintf(place.ws, sizeof(place.ws), "%s", name);
+	return to_guest(from, &place);
+}
+
 int cmd_cp(int argc, char **argv)
 {
 	const struct cli_option options[] = { { NULL, NULL, NULL, NULL } };

@@ -11,10 +11,13 @@
 #include "lib/json.h"
 #include "lib/loop.h"
 
-#define USAGE "run [--rm] [--policy FILE|none] [--accel auto|kvm|tcg] [--env NAME=VALUE]... [NAME] -- CMD [ARG]..."
+#define USAGE "run [--rm] [--policy FILE|none] [--accel auto|kvm|tcg] [--mount DIR] [--env NAME=VALUE]... [NAME] -- CMD [ARG]..."
+
+/* Where --mount puts its copy; changes come back by `holdfast cp NAME:WORK DIR`. */
+#define WORK "/home/agent/work"
 
 struct run {
-	const char *policy, *accel;
+	const char *policy, *accel, *mount;
 	bool rm;
 	bool made; /* the workspace is this run's own */
 	char name[48];
@@ -53,7 +56,8 @@ static int make(struct run *run)
 
 static int command_in(const struct run *run, char **words)
 {
-	struct exec_request request = { .argv = words, .in_fd = STDIN_FILENO, .out_fd = STDOUT_FILENO,
+	struct exec_request request = { .argv = words, .cwd = run->mount ? WORK : NULL,
+					.in_fd = STDIN_FILENO, .out_fd = STDOUT_FILENO,
 					.pty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
 
 	return exec_in(run->name, &request, run->env);
@@ -100,6 +104,8 @@ static int run_in(struct run *run, char **words)
 	if (make(run) || ws_start_call(run->name, &ws))
 		return CLI_FAILED;
 	json_decref(ws);
+	if (run->mount && copy_into(run->name, run->mount, WORK))
+		return CLI_FAILED;
 	code = command_in(run, words);
 	tell_refusals(run, since_ns);
 	return code;
@@ -111,7 +117,8 @@ int cmd_run(int argc, char **argv)
 	struct run run = { 0 };
 	const struct cli_option options[] = {
 		{ "policy", NULL, &run.policy, NULL }, { "accel", NULL, &run.accel, NULL },
-		{ "rm", &run.rm, NULL, NULL },	       { "env", NULL, NULL, pairs },
+		{ "mount", NULL, &run.mount, NULL },   { "env", NULL, NULL, pairs },
+		{ "rm", &run.rm, NULL, NULL },
 		{ NULL, NULL, NULL, NULL },
 	};
 	char **words;
