@@ -13,6 +13,7 @@
  *   garbage              send 96 bytes that are no record, then a record with a wrong MAC
  *   listen on|off        stop and start listening
  *   stall SECONDS        read nothing for so long
+ *   frames off           hand no more frames out (for costs: a serial port is dear)
  */
 #include <endian.h>
 #include <errno.h>
@@ -34,7 +35,7 @@
 static unsigned char host_key[32];
 static unsigned long long host_seq, received, durable;
 static int listener = -1, connection = -1, frames, control;
-static bool acks = true, in_order;
+static bool acks = true, hand_out = true, in_order;
 static long close_after = -1, refuse_welcomes, stall_until;
 
 static unsigned char in[HF_SENTRY_FRAME_HOST_MAX + 4];
@@ -135,7 +136,7 @@ static void on_frame(const unsigned char *frame, size_t len)
 	size_t left = len + 4;
 	ssize_t n;
 
-	for (; left; out += n, left -= n)
+	for (; hand_out && left; out += n, left -= n)
 		if ((n = write(frames, out, left)) < 0)
 			die("frames");
 	if (is_hello && number_after(frame, len, "\"conn\":", &number)) {
@@ -209,6 +210,8 @@ static void on_command(char *line)
 		close_after = atol(line + 12);
 	else if (!strncmp(line, "close-before-welcome ", 21))
 		refuse_welcomes = atol(line + 21);
+	else if (!strcmp(line, "frames off"))
+		hand_out = false;
 	else if (!strncmp(line, "stall ", 6))
 		stall_until = now_ms() + 1000 * atol(line + 6);
 	else if (!strcmp(line, "listen off") && listener >= 0) {
