@@ -259,13 +259,15 @@ static int log_head(const struct buf *log, char out[HASH_HEX], struct err *err)
 
 static bool same_but_for_dates(const json_t *a, const json_t *b)
 {
-	static const char *const members[] = {"entries", "recipe_sha256", "revoked", "root_version",
-					      "source", NULL};
+	static const char *const members[] = {"entries", "recipe_sha256", "revoked", "root_version", NULL};
+	const json_t *tree_a = json_object_get(json_object_get(a, "source"), "tree_sha256");
+	const json_t *tree_b = json_object_get(json_object_get(b, "source"), "tree_sha256");
 
 	for (size_t i = 0; members[i]; i++)
 		if (!json_equal(json_object_get(a, members[i]), json_object_get(b, members[i])))
 			return false;
-	return true;
+	/* Another commit of the same files is the same source. */
+	return json_equal(tree_a, tree_b);
 }
 
 /* Half its life is left, so it need not be signed again for its date alone. */

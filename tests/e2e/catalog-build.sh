@@ -47,8 +47,8 @@ echo "# incremental seconds for three releases: $seconds"
 passes "minisign accepts the catalog" minisign -V -p "$T/keys/catalog.pub" -m "$out/current/catalog.json"
 passes "minisign accepts the timestamp" minisign -V -p "$T/keys/timestamp.pub" -m "$out/current/timestamp.json"
 passes "minisign accepts a module" minisign -V -p "$T/keys/catalog.pub" -m "$out/$old/sentry.ko"
-refuses "minisign refuses another key" "verified with" \
-	minisign -V -p "$T/keys/timestamp.pub" -m "$out/current/catalog.json" || true
+refuses "minisign refuses another key" "key id" \
+	minisign -V -p "$T/keys/timestamp.pub" -m "$out/current/catalog.json"
 passes "an independent verifier accepts the catalog" tests/e2e/minisig.py "$out/current/catalog.json" "$T/keys/catalog.pub"
 passes "an independent verifier accepts a module" tests/e2e/minisig.py "$out/$mid/sentry.ko" "$T/keys/catalog.pub"
 tests/e2e/minisig.py "$out/$mid/sentry.ko" "$T/keys/catalog.pub" |
