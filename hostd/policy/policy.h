@@ -8,7 +8,7 @@
  *
  * Short form (a connection):
  *
- *	struct policy_l4_input in = { .host = "registry.npmjs.org", .port = 443,
+ *	struct policy_l4_input in = { .host = "registry.example.org", .port = 443,
  *				      .program = "/usr/bin/node", .ancestors = anc, .n = 2 };
  *	struct policy_decision d;
  *	policy_decide_l4(p, &in, &d);
