@@ -183,12 +183,22 @@ struct reading {
 	bool failed; /* stop */
 };
 
+static bool is_quoted(struct fy_token *value)
+{
+	enum fy_scalar_style style = fy_token_scalar_style(value);
+
+	return style == FYSS_SINGLE_QUOTED || style == FYSS_DOUBLE_QUOTED;
+}
+
 static void position(struct fy_event *e, unsigned int *line, unsigned int *column)
 {
 	const struct fy_mark *m = fy_event_start_mark(e);
 
 	*line = m && m->line >= 0 ? (unsigned int)m->line + 1 : 0;
 	*column = m && m->column >= 0 ? (unsigned int)m->column + 1 : 0;
+	/* the mark of a quoted scalar is behind its quote */
+	if (*column > 1 && e->type == FYET_SCALAR && e->scalar.value && is_quoted(e->scalar.value))
+		--*column;
 }
 
 static void refuse(struct reading *r, struct fy_event *e, const char *expected, const char *text)
