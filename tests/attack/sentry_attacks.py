@@ -292,7 +292,7 @@ def main():
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         base = pool.submit(boot, "baseline", "no-sentry", lines_of([a for a in ATTEMPTS if a["baseline"]]))
         levels = {level: pool.submit(boot, level, "lockdown %s;latch" % level, lines_of(ATTEMPTS)) for level in LEVELS}
-        others = [(items, pool.submit(boot, "boot%d" % n, settings, lines)) for n, (settings, lines, items) in enumerate(BOOTS)]
+        others = [(items, pool.submit(boot, "boot%d" % n, settings, lines, 300)) for n, (settings, lines, items) in enumerate(BOOTS)]
 
     base = base.result()
     for item in ATTEMPTS:
