@@ -234,8 +234,10 @@ HEADER = """# What guest root can try against the Sentry, and what comes of it
 
 Printed by `tests/attack/50-sentry-attacks.sh` on %s; do not edit. Each attempt runs as root in the guest. "latch": the kernel
 refused it. "alert": the host got an event or a figure that it scores (docs/protocol/sentry.md). The levels are
-those of kernel lockdown: `integrity` is what best effort uses, `confidentiality` what *required* uses; both with modules_disabled
-and kexec_load_disabled latched after the preload list.
+those of kernel lockdown: `integrity` is what best effort uses, `confidentiality` what *required* uses; both run here with
+modules_disabled and kexec_load_disabled latched. The product latches modules_disabled only where the Sentry is *required*: at best
+effort a forced unload of the Sentry or its transport, and loading modules of the distribution, work, and the stream breaks off
+(last row; the rows with level `none` have neither lockdown nor latch).
 
 """
 
