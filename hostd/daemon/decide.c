@@ -110,6 +110,12 @@ static bool judge_flow(const struct workspace *ws, const json_t *flow, const jso
 	policy_decide_l4(ws->policy, &in, d);
 	if (d->verdict == POLICY_DENY)
 		return false;
+	/* A rule about requests must not become a plain tunnel while nothing reads them. */
+	if (d->inspect) {
+		snprintf(d->text, sizeof(d->text), "rule %s decides requests, and no proxy reads them yet: "
+			 "only rules without a protocol open connections", d->rule ? d->rule : "?");
+		return false;
+	}
 	if (policy_addr_parse(text_of(flow, "dst"), &addr)) {
 		snprintf(d->text, sizeof(d->text), "the destination is no address");
 		return false;
