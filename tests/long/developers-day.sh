@@ -46,12 +46,12 @@ for level in observe files strict; do
 	sleep 20
 	is "$level: an idle boot gives no denial" "$(rows "$level" --verdict denied | wc -l)" 0
 	is "$level: and no points" "$(rows "$level" --min-weight 1 | wc -l)" 0
-	holdfast cp tests/vm/day/day.sh "$level:/tmp/day.sh"
+	holdfast cp tests/long/day/day.sh "$level:/tmp/day.sh"
 	holdfast exec "$level" -- bash /tmp/day.sh >"$dir/day" 2>&1
 	sed 's/^/# /' "$dir/day"
 	ok "$level: the day is done" grep -q '^day: over' "$dir/day"
 	sleep 2
-	best=$(rows "$level" | python3 tests/vm/day/score.py)
+	best=$(rows "$level" | python3 tests/long/day/score.py)
 	echo "# $level: the largest score of any minute is $best"
 	ok "$level: it stays below 20" test "$best" -lt 20
 	is "$level: no trip" "$(rows "$level" --kind score_trip | wc -l)" 0
