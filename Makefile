@@ -42,7 +42,7 @@ HARDEN := -pie -Wl,-z,relro,-z,now,-z,noexecstack
 
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: all setup programs demo check check-long bench image modules sentry install clean unit fuzz help
+.PHONY: all setup programs demo check check-long attack bench image modules sentry install clean unit fuzz help
 
 all: setup
 	@$(MAKE) --no-print-directory programs
@@ -110,6 +110,11 @@ check: setup
 check-long: setup
 	@$(MAKE) --no-print-directory programs unit fuzz sentry image
 	@tests/run long
+
+## make attack     what guest root can try, a line each; TABLE=FILE writes docs/attacks.md's table
+attack: setup
+	@$(MAKE) --no-print-directory programs sentry image
+	@tests/attack/50-sentry-attacks.sh
 
 ## make bench      figures as ratios, written to build/bench
 bench: setup

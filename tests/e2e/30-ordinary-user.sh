@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# timeout: 400
+# timeout: 600
 # hostd and its roles need no privilege: an ordinary user without capabilities, groups or /dev/kvm runs a VM.
 set -u
 cd "$(dirname "$0")/../.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# timeout: 300
+# timeout: 600
 # holdfast run: makes what is missing, says what was refused, leaves nothing behind; and holdfast cp.
 set -u
 cd "$(dirname "$0")/../.."

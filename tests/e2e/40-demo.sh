@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# timeout: 420
+# timeout: 700
 # The demo is the main job end to end; it asserts each of its steps itself.
 set -u
 cd "$(dirname "$0")/../.."
