@@ -117,8 +117,6 @@ def boot(kernel, release, image, console, frames, seconds, more):
              "-serial", "file:" + console, "-serial", "file:" + frames,
              "-kernel", os.path.join(kernel, "boot", "vmlinuz-" + release), "-initrd", image,
              "-append", "console=ttyS0 quiet panic=-1 oops=panic mitigations=off random.trust_cpu=on"] + more
-    if shutil.which("vmslot"):
-        words = ["vmslot"] + words
     return subprocess.run(words, stdin=subprocess.DEVNULL).returncode
 
 
