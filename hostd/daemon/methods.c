@@ -65,14 +65,6 @@ static void answer_call(void *user, bool ok, const json_t *result, const char *w
 		api_fail(call, "%s", why);
 }
 
-static void drop_answer(void *user, bool ok, const json_t *result, const char *why)
-{
-	(void)user;
-	(void)ok;
-	(void)result;
-	(void)why;
-}
-
 /*
  * The client may leave before the role answers; then the answer has no one to go to. A box is shared by
  * both sides and freed by the later one.
@@ -363,11 +355,11 @@ static void ws_stop(void *user, struct api_call *call, const json_t *params)
 	workspace_wait(ws, call, false);
 	if (force || ws->state == WS_STARTING || ws->state == WS_PAUSED) {
 		vmlink_request(ws, ROLE_VM_KILL, json_pack("{s:s}", "reason", "stopped by the user"), -1,
-			       drop_answer, NULL);
+			       NULL, NULL);
 		return;
 	}
 	ws->state = WS_STOPPING;
-	vmlink_request(ws, ROLE_VM_POWEROFF, json_pack("{s:i}", "timeout_ms", ROLE_POWEROFF_MS), -1, drop_answer,
+	vmlink_request(ws, ROLE_VM_POWEROFF, json_pack("{s:i}", "timeout_ms", ROLE_POWEROFF_MS), -1, NULL,
 		       NULL);
 }
 
@@ -453,7 +445,7 @@ static void ws_release(void *user, struct api_call *call, const json_t *params)
 
 		for (size_t i = 0; i < 2; i++)
 			vmlink_request(ws, ROLE_VM_CUT, json_pack("{s:s,s:b}", "what", parts[i], "cut", 0), -1,
-				       drop_answer, NULL);
+				       NULL, NULL);
 		relay(ws, call, ROLE_VM_CONT, json_object(), -1, -1);
 	} else {
 		api_reply(call, workspace_json(ws));
