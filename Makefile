@@ -118,7 +118,7 @@ attack: setup
 
 ## make bench      figures as ratios, written to build/bench
 bench: setup
-	@$(MAKE) --no-print-directory programs $(BENCHES) sentry image
+	@$(MAKE) --no-print-directory programs tools probe-programs $(BENCHES) sentry image
 	@tests/run bench
 
 # ---- the guest -----------------------------------------------------------------------------
