@@ -124,11 +124,18 @@ static bool judge_flow(const struct workspace *ws, const json_t *flow, const jso
 	return d->verdict != POLICY_DENY;
 }
 
+static uint64_t flow_id(const json_t *flow)
+{
+	return (uint64_t)json_integer_value(json_object_get(flow, "id"));
+}
+
 static void judged(struct ask *ask, const json_t *event)
 {
 	struct policy_decision d;
 	bool allow = judge_flow(ask->ws, ask->flow, event, &d);
 
+	if (allow)
+		owners_note(ask->ws->owners, flow_id(ask->flow), event);
 	verdict(ask, allow, d.rule, allow ? "" : d.text);
 }
 
@@ -207,6 +214,17 @@ static void identified(void *user, const json_t *event)
 		ask_who(ask);
 }
 
+/* An open flow under another policy: whom it was allowed for is known, unless hostd began after it. */
+static void judge_again(struct ask *ask, uint64_t wait)
+{
+	const json_t *event = owners_find(ask->ws->owners, flow_id(ask->flow));
+
+	if (event)
+		judged(ask, event);
+	else
+		flow_join_ask(ask->ws->flows, loop_now_ms(), &ask->key, wait, identified, ask);
+}
+
 int decide_flow(struct workspace *ws, const json_t *message, struct err *err)
 {
 	struct policy_decision d;
@@ -229,7 +247,9 @@ int decide_flow(struct workspace *ws, const json_t *message, struct err *err)
 		verdict(ask, true, "unfiltered", "");
 	else if (!judge_flow(ws, flow, NULL, &d))
 		verdict(ask, false, d.rule, d.text);
-	else if (!strcmp(ask->key.proto, "tcp") && !json_is_true(json_object_get(flow, "rejudged")))
+	else if (json_is_true(json_object_get(flow, "rejudged")))
+		judge_again(ask, wait);
+	else if (!strcmp(ask->key.proto, "tcp"))
 		flow_join_claim(ws->flows, loop_now_ms(), &ask->key, wait, identified, ask);
 	else
 		flow_join_ask(ws->flows, loop_now_ms(), &ask->key, wait, identified, ask);
@@ -323,6 +343,19 @@ static void row_with_identity(void *user, const json_t *event)
 	free(row);
 }
 
+/* The last row of a flow that had an owner: no need to ask, and nothing to keep after it. */
+static void row_of_ended(struct row *row, const struct flow_key *key, uint64_t flow)
+{
+	const json_t *event = owners_find(row->ws->owners, flow);
+	struct owners *owners = row->ws->owners;
+
+	if (event)
+		row_with_identity(row, event);
+	else
+		flow_join_ask(row->ws->flows, loop_now_ms(), key, 0, row_with_identity, row);
+	owners_forget(owners, flow);
+}
+
 int decide_flow_event(struct workspace *ws, const json_t *message, struct err *err)
 {
 	static const struct { const char *what; enum event_kind kind; } kinds[] = {
@@ -349,9 +382,11 @@ int decide_flow_event(struct workspace *ws, const json_t *message, struct err *e
 			json_object_del(row->data, "reason");
 		if (!*text_of(flow, "rule"))
 			json_object_del(row->data, "rule");
-		flow_join_ask(ws->flows, loop_now_ms(), &key,
-			      ws->sentry_live && row->kind != EVENT_FLOW_ENDED ? IDENTITY_MS : 0,
-			      row_with_identity, row);
+		if (row->kind == EVENT_FLOW_ENDED)
+			row_of_ended(row, &key, flow_id(flow));
+		else
+			flow_join_ask(ws->flows, loop_now_ms(), &key, ws->sentry_live ? IDENTITY_MS : 0,
+				      row_with_identity, row);
 		return 0;
 	}
 	return err_set(err, "unknown flow event \"%s\"", what);
@@ -390,4 +425,6 @@ void decide_reset(struct workspace *ws)
 	}
 	if (ws->flows)
 		flow_join_tick(ws->flows, UINT64_MAX);
+	if (ws->owners)
+		owners_clear(ws->owners);
 }

@@ -177,7 +177,8 @@ static int open_parts(struct workspace *ws, struct err *err)
 	ws->ingest = ingest_new(ws->hostd->store, ws->name, &config, &ops, ws, (int64_t)loop_now_ms());
 	ws->processes = process_table_new();
 	ws->flows = flow_join_new();
-	if (!ws->ingest || !ws->processes || !ws->flows)
+	ws->owners = owners_new();
+	if (!ws->ingest || !ws->processes || !ws->flows || !ws->owners)
 		return err_set(err, "out of memory");
 	return hold_new(ws, err);
 }
@@ -188,6 +189,7 @@ static void workspace_free(struct workspace *ws)
 	workspace_tell_over(ws, "the workspace is gone");
 	decide_reset(ws);
 	flow_join_free(ws->flows);
+	owners_free(ws->owners);
 	process_table_free(ws->processes);
 	quarantine_free(ws->quarantine);
 	ingest_free(ws->ingest);

@@ -9,6 +9,7 @@
 
 #include "hostd/daemon/daemon.h"
 #include "hostd/lineage/flow.h"
+#include "hostd/lineage/owner.h"
 #include "hostd/lineage/process.h"
 #include "hostd/policy/policy.h"
 #include "hostd/sentry/ingest.h"
@@ -73,6 +74,7 @@ struct workspace {
 	struct quarantine *quarantine;
 	struct process_table *processes;
 	struct flow_join *flows;
+	struct owners *owners; /* of open flows, by the switch's id */
 	struct who *whos; /* questions to the guest's attestor */
 	uint32_t last_who;
 };

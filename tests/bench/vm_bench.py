@@ -135,7 +135,7 @@ def timed(fn):
 def lives(tmp, init):
     base = os.path.join(tmp, "base.qcow2")
     subprocess.check_call(["qemu-img", "create", "-q", "-f", "qcow2", base, "16G"])
-    for memory, fill in ((512, 0), (512, 128), (1024, 512)):
+    for memory, fill in ((512, 0), (512, 128), (1024, 384)):
         d = os.path.join(tmp, "m%d-%d" % (memory, fill))
         more = {"base": base, "memory_mib": memory, "home_bytes": 64 << 30}
         first, r = timed(lambda: boot(d, init, **more))

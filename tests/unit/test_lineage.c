@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "hostd/lineage/flow.h"
+#include "hostd/lineage/owner.h"
 #include "hostd/lineage/process.h"
 
 static json_t *exec_event(int pid, long start, const char *path, const char *arg)
@@ -204,6 +205,34 @@ static void test_join_is_bounded(void **state)
 	assert_int_equal(answered, FLOW_JOIN_WAITERS_MAX + 5);
 }
 
+static void test_an_open_flow_keeps_its_owner(void **state)
+{
+	struct owners *owners = owners_new();
+	json_t *first = flow_event(77, 4000), *second = flow_event(99, 4000);
+
+	(void)state;
+	owners_note(owners, 1, first);
+	for (uint64_t flow = 2; flow <= OWNERS_MAX; flow++)
+		owners_note(owners, flow, second);
+	assert_ptr_equal(owners_find(owners, 1), first);
+	assert_null(owners_find(owners, OWNERS_MAX + 1));
+	owners_forget(owners, 7);
+	assert_null(owners_find(owners, 7));
+	owners_note(owners, 5000, first); /* takes the free place */
+	assert_ptr_equal(owners_find(owners, 1), first);
+	owners_note(owners, 5001, first); /* takes that of the first */
+	assert_null(owners_find(owners, 1));
+	assert_ptr_equal(owners_find(owners, 2), second);
+	owners_note(owners, 2, first);
+	assert_ptr_equal(owners_find(owners, 2), first);
+	owners_clear(owners);
+	assert_null(owners_find(owners, 2));
+	assert_int_equal(first->refcount, 1);
+	json_decref(first);
+	json_decref(second);
+	owners_free(owners);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +244,7 @@ int main(void)
 		cmocka_unit_test(test_a_port_used_again_has_its_new_owner),
 		cmocka_unit_test(test_an_event_is_claimed_once),
 		cmocka_unit_test(test_join_is_bounded),
+		cmocka_unit_test(test_an_open_flow_keeps_its_owner),
 	};
 
 	return cmocka_run_group_tests_name("lineage", tests, NULL, NULL);
