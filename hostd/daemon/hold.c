@@ -108,9 +108,21 @@ int hold_new(struct workspace *ws, struct err *err)
 		rc = err_set(err, "out of memory");
 	else if (state)
 		rc = quarantine_restore(ws->quarantine, (int64_t)loop_now_ns(), state, err);
+	if (!rc)
+		hold_settings(ws);
 	json_decref(state);
 	free(text);
 	return rc ? err_prefix(err, "the state of quarantine") : 0;
+}
+
+/* A trip that came before this mode, or that a hostd which died had no time to act on. */
+void hold_settings(struct workspace *ws)
+{
+	int64_t now_ns = (int64_t)loop_now_ns();
+
+	quarantine_set_mode(ws->quarantine, mode_of(ws));
+	if (judge_tripped(ingest_judge(ws->ingest)))
+		quarantine_trip(ws->quarantine, now_ns, now_ns, "its score tripped and was not released", false);
 }
 
 void hold_trip(void *user, const struct ingest_alert *alert)

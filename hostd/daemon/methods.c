@@ -282,6 +282,29 @@ static void note_mutes(struct workspace *ws, enum event_kind kind, const json_t 
 	}
 }
 
+/* Which settings were given, with the values of those that are no list: an environment may hold secrets. */
+static void note_settings(struct workspace *ws, const json_t *changes, const char *by)
+{
+	char text[512] = "";
+	const char *key;
+	json_t *value;
+	size_t at = 0;
+
+	json_object_foreach((json_t *)changes, key, value) {
+		const struct setting *s = settings_find(key);
+		bool plain = s->type != SETTING_LIST && s->type != SETTING_MAP && json_is_string(value);
+		int n = snprintf(text + at, sizeof(text) - at, "%s%s%s%s", at ? ", " : "", s->key, plain ? " " : "",
+				 plain ? json_string_value(value) : "");
+
+		if (n < 0 || (size_t)n >= sizeof(text) - at) {
+			text[at] = 0;
+			break;
+		}
+		at += (size_t)n;
+	}
+	workspace_event(ws, EVENT_WS_SETTINGS, json_pack("{s:s,s:s*}", "author", by, "text", at ? text : NULL));
+}
+
 static void ws_set(void *user, struct api_call *call, const json_t *params)
 {
 	struct workspace *ws = named(user, call, params);
@@ -295,7 +318,8 @@ static void ws_set(void *user, struct api_call *call, const json_t *params)
 
 	if (!ws)
 		return;
-	if (json_get_object(params, "settings", &changes, &err) || apply_settings(settings, changes, &err)) {
+	if (json_get_object(params, "settings", &changes, &err) || apply_settings(settings, changes, &err) ||
+	    workspace_judge_load(ws, settings, NULL, true, &err)) {
 		api_fail_err(call, &err);
 		return;
 	}
@@ -312,7 +336,9 @@ static void ws_set(void *user, struct api_call *call, const json_t *params)
 	ws->settings = json_incref(settings);
 	json_object_foreach(changes, key, value)
 		next_start |= settings_find(key)->next_start && ws->state != WS_OFF;
-	workspace_event(ws, EVENT_WS_SETTINGS, json_pack("{s:s}", "author", author(params)));
+	note_settings(ws, changes, author(params));
+	if (workspace_judge_load(ws, ws->settings, author(params), false, &err))
+		log_warn("%s: %s", ws->name, err.text);
 	value = workspace_json(ws);
 	json_object_set_new(value, "next_start", json_boolean(next_start));
 	api_reply(call, value);
@@ -381,6 +407,7 @@ static void ws_delete_method(void *user, struct api_call *call, const json_t *pa
 		api_fail_err(call, &err);
 		return;
 	}
+	workspace_forget(ws);
 	workspace_remove(ws);
 	api_reply(call, NULL);
 }
@@ -475,6 +502,7 @@ static void ws_reset(void *user, struct api_call *call, const json_t *params)
 		return;
 	}
 	quarantine_release(ws->quarantine, "reset", author(params));
+	judge_release(ingest_judge(ws->ingest), (int64_t)loop_now_ms()); /* stored with the row */
 	workspace_event(ws, EVENT_WS_RESET, json_pack("{s:s}", "author", author(params)));
 	api_reply(call, workspace_json(ws));
 }

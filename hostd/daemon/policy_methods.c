@@ -26,6 +26,7 @@
 #include "lib/cleanup.h"
 #include "lib/io.h"
 #include "lib/json.h"
+#include "lib/log.h"
 
 #define VERSIONS_DIR "policies"
 #define VERSIONS_MAX 100000
@@ -144,6 +145,15 @@ static const char *outcome_name(enum policy_reload o)
 	return names[o];
 }
 
+static void note_policy(struct workspace *ws, enum event_kind kind, const char *author, int version, const char *text)
+{
+	char what[640];
+
+	if (version)
+		snprintf(what, sizeof(what), "version %d, %s", version, text);
+	workspace_event(ws, kind, json_pack("{s:s,s:s}", "author", author, "text", version ? what : text));
+}
+
 /* Checks, keeps, swaps, and has open connections judged again. */
 static int apply(struct workspace *ws, const char *text, size_t len, const char *author, const char *note,
 		 bool dry_run, json_t **reply, struct err *err)
@@ -162,6 +172,8 @@ static int apply(struct workspace *ws, const char *text, size_t len, const char 
 	if (report.outcome == POLICY_RELOAD_REFUSED) {
 		*reply = json_pack("{s:s,s:s,s:o}", "outcome", "refused", "text", report.text, "diagnostics",
 				   policy_diags_json(&diags));
+		if (!dry_run)
+			note_policy(ws, EVENT_POLICY_REFUSED, author, 0, report.text);
 		rc = 0;
 		goto out;
 	}
@@ -185,6 +197,10 @@ static int apply(struct workspace *ws, const char *text, size_t len, const char 
 	ws->policy = next;
 	next = NULL;
 	ws->policy_error[0] = '\0';
+	if (report.outcome != POLICY_RELOAD_SAME)
+		note_policy(ws, EVENT_POLICY_APPLIED, author, version, report.text);
+	if (workspace_judge_load(ws, ws->settings, author, false, err))
+		log_warn("%s: %s", ws->name, err->text);
 	if (ws->vm && report.outcome != POLICY_RELOAD_SAME)
 		vmlink_request(ws, ROLE_VM_REJUDGE, json_object(), -1, rejudged, NULL);
 out:

@@ -101,7 +101,8 @@ static int on_done(void *user, struct msg *msg, struct err *err)
 static void save_run(struct workspace *ws)
 {
 	json_t *run = ws->state == WS_OFF ? NULL :
-		      json_pack("{s:s,s:i}", "boot_id", ws->boot_id, "epoch", (int)ws->epoch);
+		      json_pack("{s:s,s:i,s:b,s:b}", "boot_id", ws->boot_id, "epoch", (int)ws->epoch, "strict",
+				ws->guest_strict, "required", ws->guest_required);
 	char *text = run ? json_text(run) : NULL;
 	struct err err;
 
@@ -400,7 +401,7 @@ void vmlink_close(struct workspace *ws)
 	ws->vm = NULL;
 }
 
-/* The run that was stored: its boot id and epoch. */
+/* The run that was stored: its boot id and epoch, and how its guest was started. */
 static int stored_run(struct workspace *ws)
 {
 	static const struct json_limits limits = { .bytes = 4096, .depth = 2, .values = 16 };
@@ -411,7 +412,9 @@ static int stored_run(struct workspace *ws)
 	int rc = -1;
 
 	free(text);
-	if (run && !json_get_str(run, "boot_id", &boot_id, NULL) && !json_get_int(run, "epoch", &epoch, NULL)) {
+	if (run && !json_get_str(run, "boot_id", &boot_id, NULL) && !json_get_int(run, "epoch", &epoch, NULL) &&
+	    !json_opt_bool(run, "strict", &ws->guest_strict, ws->guest_strict, NULL) &&
+	    !json_opt_bool(run, "required", &ws->guest_required, ws->guest_required, NULL)) {
 		snprintf(ws->boot_id, sizeof(ws->boot_id), "%s", boot_id);
 		ws->epoch = (uint32_t)epoch;
 		rc = 0;
@@ -442,6 +445,8 @@ int vmlink_reattach(struct workspace *ws)
 			   (json_int_t)store_durable_seq(ws->hostd->store, ws->name, ws->boot_id,
 							ws->epoch));
 	set_state(ws, WS_STARTING, "taking the VM over");
+	if (workspace_judge_load(ws, ws->settings, NULL, false, &err))
+		log_warn("%s: %s", ws->name, err.text);
 	msg_send_new(ws->vm, ROLE_VM_ATTACH, attach);
 	return 1;
 }

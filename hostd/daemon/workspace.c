@@ -134,7 +134,7 @@ static int judge_file(const struct workspace *ws, struct judge_config *config, s
 	return obj && !judge_config_parse(obj, config, err) ? 0 : err_prefix(err, "%s", path);
 }
 
-static int judge_settings(const struct workspace *ws, struct judge_config *config, struct err *err)
+static int judge_settings(const struct workspace *ws, const json_t *settings, struct judge_config *config, struct err *err)
 {
 	_cleanup_json_ json_t *mutes = json_array();
 	_cleanup_json_ json_t *overlay = json_pack("{s:O}", "mutes", mutes);
@@ -144,7 +144,7 @@ static int judge_settings(const struct workspace *ws, struct judge_config *confi
 	judge_config_default(config);
 	if (judge_file(ws, config, err))
 		return -1;
-	json_array_foreach(json_object_get(ws->settings, "mutes"), i, mute) {
+	json_array_foreach(json_object_get(settings, "mutes"), i, mute) {
 		const char *text = json_string_value(mute), *colon = strchr(text, ':');
 
 		if (!colon)
@@ -154,8 +154,25 @@ static int judge_settings(const struct workspace *ws, struct judge_config *confi
 	}
 	if (judge_config_parse(overlay, config, err))
 		return -1;
-	config->strict = !strcmp(workspace_level(ws), "strict");
-	config->required = !strcmp(settings_text(ws->settings, "sentry"), "required");
+	config->strict = ws->guest_strict;
+	config->required = ws->guest_required;
+	return 0;
+}
+
+int workspace_judge_load(struct workspace *ws, const json_t *settings, const char *author, bool check, struct err *err)
+{
+	struct judge_config config;
+
+	if (ws->state == WS_OFF) {
+		ws->guest_strict = !strcmp(workspace_level(ws), "strict");
+		ws->guest_required = !strcmp(settings_text(ws->settings, "sentry"), "required");
+	}
+	if (judge_settings(ws, settings, &config, err))
+		return -1;
+	if (check)
+		return 0;
+	ingest_reconfigure(ws->ingest, (int64_t)loop_now_ms(), &config, author);
+	hold_settings(ws);
 	return 0;
 }
 
@@ -172,7 +189,9 @@ static int open_parts(struct workspace *ws, struct err *err)
 		return -1;
 	/* A policy that does not load makes the workspace unstartable, not unlisted. */
 	workspace_policy_load(ws, err);
-	if (judge_settings(ws, &config, err))
+	ws->guest_strict = !strcmp(workspace_level(ws), "strict");
+	ws->guest_required = !strcmp(settings_text(ws->settings, "sentry"), "required");
+	if (judge_settings(ws, ws->settings, &config, err))
 		return -1;
 	ws->ingest = ingest_new(ws->hostd->store, ws->name, &config, &ops, ws, (int64_t)loop_now_ms());
 	ws->processes = process_table_new();
@@ -234,6 +253,16 @@ void workspace_remove(struct workspace *ws)
 		at = &(*at)->next;
 	*at = ws->next;
 	workspace_free(ws);
+}
+
+void workspace_forget(struct workspace *ws)
+{
+	static const char *const keys[] = { "judge", "quarantine", "session", "run" };
+	struct err err;
+
+	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (store_put_state(ws->hostd->store, ws->name, keys[i], NULL, &err) < 0)
+			log_warn("%s: its state was not removed: %s", ws->name, err.text);
 }
 
 int workspaces_load(struct hostd *hostd, struct err *err)

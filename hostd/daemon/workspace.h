@@ -58,6 +58,7 @@ struct workspace {
 	char off_reason[256]; /* the role said that the run is over; it has yet to leave */
 	char boot_id[40];
 	uint32_t epoch;
+	bool guest_strict, guest_required; /* of the guest that runs, or ran last: judged by, whatever is set since */
 	json_t *running;      /* what STARTED or ATTACHED said */
 	json_t *guest_status; /* the guest's word */
 	bool ready;	      /* it takes sessions */
@@ -86,12 +87,19 @@ struct workspace *workspace_find(struct hostd *hostd, const char *name);
 /* Loads one from its folder into the table; NULL with err on failure. */
 struct workspace *workspace_add(struct hostd *hostd, const char *name, struct err *err);
 void workspace_remove(struct workspace *ws);
+/* What the store keeps of it beside its rows: another workspace of this name begins anew. */
+void workspace_forget(struct workspace *ws);
 /* Reads policy.yaml again. A bad one leaves the one in force and sets policy_error. */
 int workspace_policy_load(struct workspace *ws, struct err *err);
 /* The organisation's boundary, else the user's; *out stays NULL when there is none. */
 int workspace_boundary(const struct hostd *hostd, struct policy **out, struct err *err);
 /* Files, process and network parts decide: "observe", "files" or "strict". */
 const char *workspace_level(const struct workspace *ws);
+/*
+ * The judge and quarantine by @settings (those of the workspace, or what is to become of them), judge.json and the level;
+ * a row names what changed. @author may be NULL. An error changes nothing; with @check nothing is changed anyway.
+ */
+int workspace_judge_load(struct workspace *ws, const json_t *settings, const char *author, bool check, struct err *err);
 json_t *workspace_json(struct workspace *ws);
 const char *workspace_state_name(const struct workspace *ws);
 void workspace_tick(struct workspace *ws);
@@ -126,6 +134,8 @@ void decide_reset(struct workspace *ws);
 
 /* hold.c: what a tripped score does. */
 int hold_new(struct workspace *ws, struct err *err);
+/* Mode by the settings. A score that tripped and was not released is held from here on, if the mode says so. */
+void hold_settings(struct workspace *ws);
 void hold_trip(void *user, const struct ingest_alert *alert);
 /* After a re-attach: every effect of quarantine once more, on the VM that is there. */
 void hold_again(struct workspace *ws);

@@ -342,6 +342,19 @@ static void flush(struct ingest *in, int64_t now_ms)
 	end(in, now_ms, NULL, NULL);
 }
 
+void ingest_reconfigure(struct ingest *in, int64_t now_ms, const struct judge_config *cfg, const char *author)
+{
+	_cleanup_json_ json_t *data = NULL;
+	char text[1024];
+
+	if (!judge_config_diff(judge_config(in->judge), cfg, text, sizeof(text)))
+		return;
+	data = json_pack("{s:s*,s:s}", "author", author, "text", text);
+	ingest_event(in, now_ms, EVENT_JUDGE_CONFIGURED, data, NULL);
+	judge_reconfigure(in->judge, now_ms, cfg);
+	flush(in, now_ms);
+}
+
 void ingest_tick(struct ingest *in, int64_t now_ms)
 {
 	judge_tick(in->judge, now_ms);

@@ -32,6 +32,8 @@ struct ingest *ingest_new(struct store *s, const char *ws, const struct judge_co
 			  void *u, int64_t now_ms);
 void ingest_free(struct ingest *in);
 struct judge *ingest_judge(struct ingest *in);
+/* Another configuration, from now on; a row says what changed, if anything did. @author may be NULL. */
+void ingest_reconfigure(struct ingest *in, int64_t now_ms, const struct judge_config *cfg, const char *author);
 /* A new boot begins. */
 void ingest_boot(struct ingest *in, const char *boot, uint32_t epoch, int64_t now_ms);
 /* A boot goes on: hostd was started again, or the VM was resumed (with a higher epoch). */

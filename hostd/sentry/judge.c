@@ -15,6 +15,7 @@
  */
 #include "hostd/sentry/judge.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,6 +149,71 @@ int judge_config_parse(const json_t *obj, struct judge_config *cfg, struct err *
 	return 0;
 }
 
+__attribute__((format(printf, 4, 5)))
+static size_t say(char *out, size_t size, size_t at, const char *fmt, ...)
+{
+	const char *comma = at ? ", " : "";
+	size_t n = strlen(comma);
+	va_list ap;
+	int more;
+
+	if (at + n + 1 >= size)
+		return at;
+	va_start(ap, fmt);
+	more = vsnprintf(out + at + n, size - at - n, fmt, ap);
+	va_end(ap);
+	if (more < 0 || (size_t)more >= size - at - n) { /* whole parts only */
+		out[at] = '\0';
+		return at;
+	}
+	memcpy(out + at, comma, n);
+	return at + n + (size_t)more;
+}
+
+static bool has_mute(const struct judge_config *cfg, const struct judge_mute *mute)
+{
+	for (unsigned i = 0; i < cfg->n_mutes; i++)
+		if (cfg->mutes[i].signal == mute->signal && !strcmp(cfg->mutes[i].program, mute->program))
+			return true;
+	return false;
+}
+
+static size_t say_mutes(const struct judge_config *in, const struct judge_config *from, const char *word, char *out,
+			size_t size, size_t at)
+{
+	for (unsigned i = 0; i < in->n_mutes; i++)
+		if (!has_mute(from, &in->mutes[i]))
+			at = say(out, size, at, "%s %s for %s", word, signal_defs[in->mutes[i].signal].name,
+				 in->mutes[i].program);
+	return at;
+}
+
+size_t judge_config_diff(const struct judge_config *from, const struct judge_config *to, char *out, size_t size)
+{
+	size_t at = 0;
+
+	*out = '\0';
+	if (from->strict != to->strict)
+		at = say(out, size, at, "%s", to->strict ? "strict" : "no longer strict");
+	if (from->required != to->required)
+		at = say(out, size, at, "the Sentry is %s", to->required ? "required" : "no longer required");
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		unsigned a = *(const unsigned *)((const char *)from + numbers[i].at);
+		unsigned b = *(const unsigned *)((const char *)to + numbers[i].at);
+
+		if (a != b)
+			at = say(out, size, at, "%s %u to %u", numbers[i].name, a, b);
+	}
+	if (from->volume_bytes_per_s != to->volume_bytes_per_s)
+		at = say(out, size, at, "volume_bytes_per_s %llu to %llu", (unsigned long long)from->volume_bytes_per_s,
+			 (unsigned long long)to->volume_bytes_per_s);
+	for (int s = 1; s < SIGNAL_COUNT; s++)
+		if (from->weight[s] != to->weight[s])
+			at = say(out, size, at, "%s weighs %u to %u", signal_defs[s].name, from->weight[s], to->weight[s]);
+	at = say_mutes(to, from, "mutes", out, size, at);
+	return say_mutes(from, to, "no longer mutes", out, size, at);
+}
+
 struct judge *judge_new(const struct judge_config *cfg, judge_row_fn row, void *u)
 {
 	struct judge *j = calloc(1, sizeof(*j));
@@ -178,9 +244,9 @@ void judge_free(struct judge *j)
 	free(j);
 }
 
-void judge_reconfigure(struct judge *j, const struct judge_config *cfg)
+const struct judge_config *judge_config(const struct judge *j)
 {
-	j->cfg = *cfg;
+	return &j->cfg;
 }
 
 /* ---- time ---- */
@@ -376,6 +442,18 @@ bool judge_add(struct judge *j, int64_t t, enum judge_signal signal, unsigned po
 		return false;
 	trip(j, t, score);
 	return true;
+}
+
+void judge_reconfigure(struct judge *j, int64_t now_ms, const struct judge_config *cfg)
+{
+	int64_t t = judge_now(j, now_ms);
+	unsigned score;
+
+	j->cfg = *cfg;
+	j->dirty = true;
+	score = score_at(j, t);
+	if (!j->tripped && score >= j->cfg.threshold)
+		trip(j, t, score);
 }
 
 bool judge_tripped(const struct judge *j)

@@ -51,6 +51,9 @@ void judge_config_default(struct judge_config *cfg);
  * Mutes add to those that are there. */
 int judge_config_parse(const json_t *obj, struct judge_config *cfg, struct err *e);
 
+/* What @to changes, in words: "threshold 20 to 30, ptrace weighs 3 to 5, …"; returns the length, 0: nothing. */
+size_t judge_config_diff(const struct judge_config *from, const struct judge_config *to, char *out, size_t size);
+
 /* What the judge needs to know of an event. Zero and NULL mean "not known" and are safe. */
 struct judge_event {
 	enum event_kind kind;
@@ -88,7 +91,10 @@ typedef void (*judge_row_fn)(void *u, enum event_kind kind, unsigned points, con
 
 struct judge *judge_new(const struct judge_config *cfg, judge_row_fn row, void *u);
 void judge_free(struct judge *j);
-void judge_reconfigure(struct judge *j, const struct judge_config *cfg);
+/* Another configuration from now on; window, score, phase and tables stay. A threshold that the score of now reaches
+ * trips; mutes and weights are those of events to come. */
+void judge_reconfigure(struct judge *j, int64_t now_ms, const struct judge_config *cfg);
+const struct judge_config *judge_config(const struct judge *j);
 
 /* The VM started (a new boot: phase and counters begin again, window and score stay); runs or stands still. */
 void judge_boot(struct judge *j, int64_t now_ms);

@@ -27,6 +27,7 @@ struct quarantine {
 	int64_t decided_ns, step_since_ns, cut_ns;
 	unsigned failed;
 	bool starting, answered, answer_ok; /* an answer from within ops.start() */
+	bool was_held; /* before hostd started again: told already */
 	int64_t since_unix;
 	char reason[REASON_MAX];
 };
@@ -91,7 +92,7 @@ static void end_step(struct quarantine *q, int64_t now_ns, bool ok)
 	}
 	q->state = QUARANTINE_HELD;
 	save(q);
-	if (q->ops.held)
+	if (q->ops.held && (!q->was_held || q->failed))
 		q->ops.held(q->u, q->cut_ns, now_ns - q->decided_ns, q->failed);
 }
 
@@ -134,6 +135,7 @@ int quarantine_restore(struct quarantine *q, int64_t now_ns, const json_t *state
 	if (!strcmp(name, "free"))
 		return 0;
 	/* held, cutting, and whatever this program does not know: the safe reading is to cut */
+	q->was_held = !strcmp(name, "held");
 	begin(q, now_ns, now_ns);
 	return 0;
 }
@@ -144,6 +146,7 @@ void quarantine_trip(struct quarantine *q, int64_t now_ns, int64_t decided_ns, c
 		return;
 	snprintf(q->reason, sizeof(q->reason), "%s", reason ? reason : "");
 	q->since_unix = time(NULL);
+	q->was_held = false;
 	begin(q, now_ns, decided_ns);
 }
 

@@ -183,6 +183,70 @@ static void state_survives_export_and_import(void **state)
 	judge_free(b);
 }
 
+struct said {
+	unsigned trips;
+	char parts[128];
+};
+
+static void on_judge_row(void *u, enum event_kind kind, unsigned points, const json_t *data)
+{
+	struct said *said = u;
+
+	(void)points;
+	if (kind != EVENT_SCORE_TRIP)
+		return;
+	said->trips++;
+	snprintf(said->parts, sizeof(said->parts), "%s", json_string_value(json_object_get(data, "parts")));
+}
+
+static void another_configuration_keeps_what_was_scored(void **state)
+{
+	struct judge_event ev = { .kind = EVENT_PTRACE, .program = "/usr/bin/gdb" };
+	struct judge_config cfg, next;
+	struct said said = { 0 };
+	struct judge_result res;
+	char text[1024];
+	struct judge *j;
+
+	(void)state;
+	judge_config_default(&cfg);
+	next = cfg;
+	assert_int_equal(judge_config_diff(&cfg, &next, text, sizeof(text)), 0);
+	j = judge_new(&cfg, on_judge_row, &said);
+	judge_boot(j, 0);
+	for (int i = 0; i < 3; i++)
+		judge_event(j, 1000 + i, &ev, &res);
+	assert_int_equal(judge_score(j, 2000), 9);
+	/* a mute: of what comes, not of what was */
+	next.mutes[next.n_mutes++] = (struct judge_mute){ SIGNAL_PTRACE, "/usr/bin/gdb" };
+	next.weight[SIGNAL_KEXEC] = 4;
+	assert_true(judge_config_diff(&cfg, &next, text, sizeof(text)) > 0);
+	assert_string_equal(text, "kexec weighs 10 to 4, mutes ptrace for /usr/bin/gdb");
+	judge_reconfigure(j, 2000, &next);
+	judge_event(j, 3000, &ev, &res);
+	assert_true(res.muted);
+	assert_int_equal(judge_score(j, 3000), 9);
+	ev = (struct judge_event){ .kind = EVENT_KEXEC, .program = "/x" };
+	judge_event(j, 3000, &ev, &res);
+	assert_int_equal(res.points, 4);
+	assert_int_equal(said.trips, 0);
+	/* a threshold that is reached already trips, once */
+	next.threshold = 13;
+	judge_reconfigure(j, 4000, &next);
+	assert_int_equal(said.trips, 1);
+	assert_string_equal(said.parts, "9 for one process taking over another ×3, 4 for an attempt to start another kernel");
+	judge_reconfigure(j, 4000, &next);
+	assert_int_equal(said.trips, 1);
+	/* the phase is what it was: a mount is exempt until the boot is over */
+	ev = (struct judge_event){ .kind = EVENT_MOUNT, .program = "/x", .pid = 7 };
+	judge_event(j, 5000, &ev, &res);
+	assert_true(res.exempt);
+	judge_config_diff(&next, &cfg, text, sizeof(text));
+	assert_string_equal(text, "threshold 13 to 20, kexec weighs 4 to 10, no longer mutes ptrace for /usr/bin/gdb");
+	assert_int_equal(judge_config_diff(&next, &cfg, text, 30), strlen("threshold 13 to 20")); /* whole parts */
+	judge_free(j);
+}
+
 /* ---- quarantine ---- */
 
 struct effects {
@@ -263,6 +327,7 @@ static void quarantine_cuts_in_order(void **state)
 	assert_int_equal(quarantine_restore(again, 5, f.state, &e), 0);
 	assert_string_equal(f.order, "0123");
 	assert_int_equal(quarantine_state(again), QUARANTINE_HELD);
+	assert_int_equal(f.held, 1); /* it was told before */
 	quarantine_release(again, "release", "me");
 	assert_int_equal(quarantine_may_run(again, &e), 0);
 	quarantine_free(again);
@@ -683,6 +748,7 @@ int main(void)
 		cmocka_unit_test(sentences_read_well),
 		cmocka_unit_test(configuration_is_validated),
 		cmocka_unit_test(state_survives_export_and_import),
+		cmocka_unit_test(another_configuration_keeps_what_was_scored),
 		cmocka_unit_test(quarantine_cuts_in_order),
 		cmocka_unit_test(modes_decide_what_a_trip_does),
 		cmocka_unit_test(alerts_are_tried_until_they_arrive),
