@@ -135,7 +135,8 @@ static int do_groups(const struct guest_child *c, const char **path)
 	n = getgroups(GUEST_GROUPS_MAX, now);
 	if (n == (int)(none ? 0 : c->who->group_count))
 		return 0;
-	errno = EPERM;
+	if (n >= 0)
+		errno = EPERM;
 	return -1;
 }
 
@@ -182,7 +183,9 @@ static int do_no_return(const struct guest_child *c, const char **path)
 	struct __user_cap_data_struct caps[2];
 
 	(void)path;
-	if (c->who->uid == 0 || setuid(0) == 0 || syscall(SYS_capget, &header, caps) < 0 ||
+	if (syscall(SYS_capget, &header, caps) < 0)
+		return -1;
+	if (c->who->uid == 0 || setuid(0) == 0 ||
 	    (caps[0].permitted | caps[1].permitted | caps[0].inheritable | caps[1].inheritable)) {
 		errno = EPERM;
 		return -1;
