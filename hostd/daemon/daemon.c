@@ -101,11 +101,14 @@ static void on_row(void *user, const struct store_row *row)
 
 static void on_health(void *user, enum store_health health, const char *why)
 {
-	(void)user;
+	struct hostd *hostd = user;
+
 	if (health == STORE_HEALTHY)
 		log_info("the timeline is written again");
 	else
 		log_fault("the timeline cannot be written: %s", why);
+	for (struct workspace *ws = hostd->workspaces; ws; ws = ws->next)
+		store_full_apply(ws);
 }
 
 static void on_writable(void *user, const char *name)

@@ -339,6 +339,7 @@ static void ws_set(void *user, struct api_call *call, const json_t *params)
 	note_settings(ws, changes, author(params));
 	if (workspace_judge_load(ws, ws->settings, author(params), false, &err))
 		log_warn("%s: %s", ws->name, err.text);
+	store_full_apply(ws);
 	value = workspace_json(ws);
 	json_object_set_new(value, "next_start", json_boolean(next_start));
 	api_reply(call, value);

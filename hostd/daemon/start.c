@@ -313,7 +313,7 @@ static int check_startable(struct workspace *ws, struct err *err)
 {
 	if (ws->state != WS_OFF)
 		return err_set(err, "workspace %s is %s already", ws->name, workspace_state_name(ws));
-	if (quarantine_may_run(ws->quarantine, err) || workspace_policy_load(ws, err) ||
+	if (quarantine_may_run(ws->quarantine, err) || store_full_check(ws, err) || workspace_policy_load(ws, err) ||
 	    workspace_judge_load(ws, ws->settings, NULL, false, err))
 		return -1;
 	return quarantine_may_run(ws->quarantine, err); /* the mode may have become one that holds an old trip */

@@ -345,6 +345,7 @@ static int on_attached(void *user, struct msg *msg, struct err *err)
 		hold_again(ws);
 	else if (ws->state == WS_PAUSED && !strcmp(reason, "no hostd"))
 		vmlink_request(ws, ROLE_VM_CONT, json_object(), -1, NULL, NULL);
+	store_full_apply(ws);
 	msg_send_new(ws->vm, ROLE_VM_GUEST_SEND, json_pack("{s:{s:s}}", "msg", "type", "status"));
 	return 0;
 }

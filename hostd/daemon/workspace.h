@@ -140,6 +140,12 @@ void hold_trip(void *user, const struct ingest_alert *alert);
 /* After a re-attach: every effect of quarantine once more, on the VM that is there. */
 void hold_again(struct workspace *ws);
 
+/* store_full.c: a timeline that cannot be written. */
+/* 0: this workspace may start; otherwise err says why not. */
+int store_full_check(const struct workspace *ws, struct err *err);
+/* Pauses its VM or lets it go on, as the store's health and its settings have it now. */
+void store_full_apply(struct workspace *ws);
+
 /* Waiters of `ws start` and `ws stop`. */
 void workspace_wait(struct workspace *ws, struct api_call *call, bool for_ready);
 void workspace_progress(struct workspace *ws, const char *step);

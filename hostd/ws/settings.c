@@ -25,11 +25,11 @@ const struct setting settings_table[] = {
 	{ "sentry", SETTING_CHOICE, 0, 0, "off|best_effort|required", "best_effort", "the kernel monitor", true },
 	{ "mode", SETTING_CHOICE, 0, 0, "off|alert|quarantine", "quarantine", "what a tripped score does", false },
 	{ "on_store_full", SETTING_CHOICE, 0, 0, "pause|run", "pause", "when the timeline can't be written", false },
-	{ "segment", SETTING_TEXT, 0, 63, NULL, "", "named network segment, empty for one of its own", true },
+	{ "segment", SETTING_TEXT, 0, 0, NULL, "", "a segment that workspaces share: not available yet", true },
 	{ "nameservers", SETTING_LIST, 0, 3, NULL, NULL, "resolvers of allowed names; empty: the host's", true },
 	{ "mutes", SETTING_LIST, 0, 64, NULL, NULL, "signals not scored, as KIND:PROGRAM", false },
 	{ "env", SETTING_MAP, 0, 128, NULL, NULL, "environment of every command", false },
-	{ "ports", SETTING_LIST, 0, 32, NULL, NULL, "guest ports reachable from this host", true },
+	{ "ports", SETTING_LIST, 0, 0, NULL, NULL, "guest ports reachable from this host: not available yet", true },
 	{ NULL, 0, 0, 0, NULL, NULL, NULL, false },
 };
 
@@ -80,9 +80,18 @@ static int check_entries(const struct setting *s, const json_t *value, struct er
 	return 0;
 }
 
+/* A key of the schema that nothing acts on yet takes no value, so that nobody relies on it. */
+static bool reserved(const struct setting *s)
+{
+	return s->type != SETTING_CHOICE && s->type != SETTING_BOOL && !s->max;
+}
+
 static int check_value(const struct setting *s, const json_t *value, struct err *err)
 {
 	json_int_t number = json_integer_value(value);
+
+	if (reserved(s) && (json_string_length(value) || json_array_size(value)))
+		return err_set(err, "%s: not available yet; leave it empty", s->key);
 
 	switch (s->type) {
 	case SETTING_TEXT:

@@ -15,7 +15,7 @@ enum setting_type { SETTING_TEXT, SETTING_CHOICE, SETTING_INT, SETTING_BOOL, SET
 struct setting {
 	const char *key;
 	enum setting_type type;
-	long min, max;	       /* INT: inclusive; LIST, MAP: max entries; TEXT: max bytes */
+	long min, max;	       /* INT: inclusive; LIST, MAP: max entries; TEXT: max bytes; max 0: no value yet */
 	const char *choices;   /* CHOICE: "a|b|c" */
 	const char *def;       /* as text; LIST and MAP start empty */
 	const char *help;

@@ -69,6 +69,10 @@ static void test_set_checks_bounds(void **state)
 	assert_int_equal(settings_set(settings, "accel", "auto|kvm", &err), -1);
 	assert_int_equal(settings_set(settings, "colour", "red", &err), -1);
 	assert_string_equal(err.text, "no setting is named \"colour\"");
+	assert_int_equal(settings_set(settings, "ports", "3000", &err), -1);
+	assert_string_equal(err.text, "ports: not available yet; leave it empty");
+	assert_int_equal(settings_set(settings, "segment", "lab", &err), -1);
+	assert_int_equal(settings_set(settings, "segment", "", &err), 0);
 	assert_int_equal(settings_int(settings, "cpus"), 4);
 	json_decref(settings);
 }

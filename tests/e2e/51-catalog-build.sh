@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # timeout: 1500
 # Three releases from discovery to a verified catalog (DIS-02, DIS-03), and what others can check of it.
-. "$(dirname "$0")/../e2e/catalog-lib.bash"
+. "$(dirname "$0")/catalog-lib.bash"
 
 export HOLDFAST_CATALOG_KEYS=$T/keys XDG_DATA_HOME=$T/data
 catalog=$PWD/build/bin/holdfast-catalog
