@@ -12,6 +12,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+enum { HARMED = 210 };
+
 static const uint8_t key[32] = "a boot key of thirty-two bytes..";
 
 struct world {
@@ -60,7 +62,14 @@ static void on_frame(void *u, const struct session_frame *frame)
 static void on_tamper(void *u, enum session_tamper reason, const char *text)
 {
 	(void)u;
-	if (reason >= SESSION_TAMPER_COUNT || !text[0])
+	if (reason >= SESSION_TAMPER_COUNT || !text[0] || !session_tamper_name(reason)[0])
+		abort();
+}
+
+static void on_quiet(void *u, uint64_t quiet_ms)
+{
+	(void)u;
+	if (quiet_ms && quiet_ms < SESSION_SILENCE_WARN_MS)
 		abort();
 }
 
@@ -72,7 +81,8 @@ static void on_drop(void *u, uint64_t id)
 		w->link = 0;
 }
 
-static const struct session_ops ops = { .send = on_send, .frame = on_frame, .tamper = on_tamper, .drop = on_drop };
+static const struct session_ops ops = { .send = on_send, .frame = on_frame, .tamper = on_tamper, .quiet = on_quiet,
+					    .drop = on_drop };
 
 static void renew(struct world *w, const json_t *state)
 {
@@ -120,6 +130,97 @@ static void say_signed(struct world *w, const uint8_t *text, size_t len, uint64_
 		session_conn_bytes(w->s, w->link, frame.bytes, frame.len);
 }
 
+/* A healthy Sentry becomes one that something was done to. */
+static void bend(struct fake *f, uint8_t how)
+{
+	static const char *const canaries[] = { NULL, "{\"int3\":false}", "{\"ftrace\":1}", "[]" };
+
+	f->armed = how & 1 ? f->total - 1 : f->total;
+	f->total = how & 2 ? -1 : 49;
+	f->mute = how & 4;
+	f->canary = canaries[how >> 3 & 3];
+	f->phase = how >> 5 & 3;
+	if (how & 0x80)
+		memset(f->nonce, 'f', sizeof(f->nonce) - 1);
+}
+
+/* A hello that the key vouches for, of any number and identity, on a connection of its own. */
+static void hello_signed(struct world *w, uint8_t how, const uint8_t *text, size_t len)
+{
+	uint32_t conn = w->f.conn + (how & 3) - (w->f.conn ? 1 : 0);
+	struct fake_frame hello;
+	char identity[256];
+
+	fake_identity(identity, how & 8 ? 0 : how & 16 ? conn + 1 : conn);
+	if (how & 32 && len && len < sizeof(identity)) {
+		memcpy(identity, text, len);
+		identity[len] = '\0';
+	}
+	fake_sign_hello(&w->f, &hello, conn, how & 64 ? (uint64_t)how << 12 : w->last_seq + (how & 4), identity);
+	if (how & 128 && w->link)
+		session_conn_bytes(w->s, w->link, hello.bytes, hello.len);
+	else if (!session_conn_open(w->s, ++w->next_id))
+		session_conn_bytes(w->s, w->next_id, hello.bytes, hello.len);
+}
+
+/* A frame that the key vouches for, at any place of the sequence. */
+static void frame_signed(struct world *w, uint8_t how)
+{
+	uint64_t seq = w->last_seq + 1 + (how & 7) - (w->last_seq > 3 ? 4 : 0);
+	struct fake_frame frame;
+	char text[128];
+
+	if (how & 64)
+		seq += 70000;
+	if (how & 32)
+		snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"hello\",\"t\":5,\"conn\":0");
+	else
+		snprintf(text, sizeof(text), "{\"v\":1,\"type\":\"exec\",\"t\":%d,\"seq\":%llu", how & 16 ? -1 : 5,
+			 how & 8 ? 0ULL : (unsigned long long)seq);
+	fake_sign_frame(&w->f, &frame, text, seq);
+	if (w->link)
+		session_conn_bytes(w->s, w->link, frame.bytes, frame.len);
+}
+
+/* The VM runs on for some seconds and nothing comes. */
+static void quiet_seconds(struct world *w, size_t seconds)
+{
+	while (seconds--)
+		session_tick(w->s, w->now_ms += SESSION_TICK_MAX_MS, true);
+}
+
+/* Steps that a byte from HARMED on begins. */
+static size_t harmed_step(struct world *w, const uint8_t *data, size_t size, size_t len)
+{
+	struct session_status status;
+	uint8_t how = size > 1 ? data[1] : 0;
+
+	switch (data[0] % 6) {
+	case 0:
+		bend(&w->f, how);
+		return 2;
+	case 1:
+		hello_signed(w, how, data + (size > 2 ? 2 : size), len);
+		return 2 + (how & 32 ? len : 0);
+	case 2:
+		frame_signed(w, how);
+		return 2;
+	case 3:
+		quiet_seconds(w, how);
+		return 2;
+	case 4:
+		while (how-- & 15)
+			session_conn_open(w->s, ++w->next_id);
+		return 2;
+	default:
+		session_status(w->s, &status);
+		if (status.durable_seq > status.last_seq || status.quiet_ms > status.running_ms)
+			abort();
+		session_durable(w->s, w->last_seq + how);
+		return 2;
+	}
+}
+
 static size_t step(struct world *w, const uint8_t *data, size_t size)
 {
 	size_t len = size > 1 ? data[1] : 0;
@@ -128,6 +229,8 @@ static size_t step(struct world *w, const uint8_t *data, size_t size)
 
 	if (len > size - (size > 1 ? 2 : 1))
 		len = size - (size > 1 ? 2 : 1);
+	if (data[0] >= HARMED)
+		return harmed_step(w, data, size, len);
 	switch (data[0] % 14) {
 	case 0:
 		connect_honest(w);
