@@ -55,7 +55,7 @@ static void rest(unsigned long next_beat)
 		most = msecs_to_jiffies(BEHIND_MS);
 	else if (sentry_link_is_up())
 		most = clamp(until_beat, 1L, most);
-	sentry_gate_prepare_sleep();
+	sentry_gate_prepare_sleep(!blocked);
 	set_current_state(TASK_IDLE);
 	if (blocked || sentry_gate_is_empty())
 		schedule_timeout(most);

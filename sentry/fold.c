@@ -2,12 +2,6 @@
 /* The table behind folding; fold.h says what counts as the same fact. */
 #include "fold.h"
 
-#ifdef __KERNEL__
-#include <linux/string.h>
-#else
-#include <string.h>
-#endif
-
 static bool same_fact(const struct sentry_record *a, const struct sentry_record *b, bool with_text)
 {
 	if (a->kind != b->kind || a->op != b->op || a->subject.pid != b->subject.pid ||
@@ -26,7 +20,7 @@ struct sentry_fold_slot *sentry_fold_find(struct sentry_fold *fold, __u32 hash, 
 	unsigned int i;
 
 	for (i = 0; i < SENTRY_FOLD_WAYS; i++)
-		if (set[i].opened_ns && set[i].hash == hash && now_ns - set[i].opened_ns < window_ns &&
+		if (set[i].opened_ns && set[i].hash == hash && now_ns < set[i].opened_ns + window_ns &&
 		    same_fact(sentry_fold_record(&set[i]), r, with_text))
 			return &set[i];
 	return NULL;

@@ -58,6 +58,7 @@ static const char *const unshare_ops[] = { SENTRY_UNSHARE_OPS(X) };
 static const char *const move_ops[] = { SENTRY_MOVE_OPS(X) };
 static const char *const lost_ops[] = { SENTRY_LOST_OPS(X) };
 static const char *const tc_ops[] = { SENTRY_TC_OPS(X) };
+static const char *const access_ops[] = { SENTRY_ACCESS_OPS(X) };
 #undef X
 
 static char *frame, *hello; /* length first; HF_SENTRY_LENGTH_BYTES + HF_SENTRY_FRAME_MAX each */
@@ -380,6 +381,11 @@ static void kind_members(struct sentry_json *j, const struct sentry_record *r, e
 		break;
 	case HF_SENTRY_KIND_PROGRAM_HASH:
 		sentry_hash_result_members(j, r);
+		break;
+	case HF_SENTRY_KIND_KERNEL_ACCESS:
+		sentry_json_word(j, "what", access_ops[r->op]);
+		sentry_json_s64(j, "result", r->detail.result.result);
+		sentry_json_u64(j, "count", r->count);
 		break;
 	case HF_SENTRY_KIND_COUNT:
 		break;

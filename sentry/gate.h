@@ -19,8 +19,8 @@ int sentry_gate_init(unsigned int dedup_ms, unsigned int flow_dedup_ms);
 /* Offer one record (count 1). fold: repeats of the fact are counted in its slot. */
 void sentry_gate_offer(struct sentry_record *record, bool fold);
 
-/* Count a flow whose kind, subject and detail are set, if it repeats one in the table. False: build the whole record. */
-bool sentry_gate_repeat_flow(const struct sentry_record *record);
+/* Count a datagram of the current task if it repeats a flow in the table. False: build its record and offer that. */
+bool sentry_gate_repeat_flow(const struct sentry_flow *flow);
 
 /* Count an event of which no record could be made. */
 void sentry_gate_drop(enum hf_sentry_kind kind);
@@ -34,8 +34,8 @@ void sentry_gate_expire(void);
 void sentry_gate_counts(struct sentry_counts counts[HF_SENTRY_KIND_COUNT]);
 bool sentry_gate_is_empty(void);
 
-/* The thread says what to wake and when it is about to sleep. */
+/* The thread says what to wake, and when it is about to sleep and whether a record in the ring is a reason to wake it. */
 void sentry_gate_set_waiter(struct task_struct *thread);
-void sentry_gate_prepare_sleep(void);
+void sentry_gate_prepare_sleep(bool wake_for_records);
 
 #endif

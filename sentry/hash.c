@@ -7,6 +7,8 @@
  * and reports the result as an event. Results are kept by the state of the file (device, inode, size, time of
  * change), and a file that changed while it was read has failed.
  *
+ * A file that fs-verity protects is known by fs-verity's digest at once, and never read.
+ *
  * A file whose server could hang the thread (FUSE, network) is refused: only file systems on a block device and
  * those in memory are read.
  */
@@ -34,6 +36,7 @@ struct entry {
 	struct file *file;	       /* until it has been read */
 	u64 used;
 	enum sentry_hash_state state;
+	u16 flags; /* how that process saw the file's name */
 	u16 exe_len;
 	u8 exe[HF_SENTRY_PATH_MAX];
 	u8 digest[SHA256_DIGEST_SIZE];
@@ -52,12 +55,14 @@ static bool is_asked(const struct sentry_record *r)
 {
 	const char *line = list, *end;
 	const u8 *exe = sentry_record_text(r, SENTRY_TEXT_EXE);
-	size_t len = r->text_len[SENTRY_TEXT_EXE];
+	size_t len = r->text_len[SENTRY_TEXT_EXE], wanted;
 
 	lockdep_assert_held(&lock);
 	for (; *line && len; line = *end ? end + 1 : end) {
 		end = strchrnul(line, '\n');
-		if ((end - line == 1 && *line == '*') || ((size_t)(end - line) == len && !memcmp(line, exe, len)))
+		wanted = end - line;
+		if (wanted && end[-1] == '*' ? wanted - 1 <= len && !memcmp(line, exe, wanted - 1) :
+					       wanted == len && !memcmp(line, exe, len))
 			return true;
 	}
 	return false;
@@ -73,12 +78,14 @@ int sentry_hash_set_programs(const char *value)
 	return 0;
 }
 
-static enum sentry_hash_state file_fits(const struct file *file, u64 size)
+static enum sentry_hash_state file_state(const struct file *file, u64 size, u8 digest[SHA256_DIGEST_SIZE])
 {
 	const struct super_block *sb = file_inode(file)->i_sb;
 
 	if (sb->s_magic == FUSE_SUPER_MAGIC || (!sb->s_bdev && sb->s_magic != TMPFS_MAGIC && sb->s_magic != RAMFS_MAGIC))
 		return SENTRY_HASH_UNSUPPORTED_FS;
+	if (sentry_verity_digest(file_inode(file), digest))
+		return SENTRY_HASH_VERITY;
 	return size > HF_SENTRY_HASH_MAX ? SENTRY_HASH_TOO_LARGE : SENTRY_HASH_WAITING;
 }
 
@@ -123,9 +130,10 @@ static struct entry *ask(const struct sentry_record *r, enum sentry_hash_state *
 		}
 		e->id = id;
 		e->process = r->subject;
+		e->flags = r->flags & (SENTRY_FOREIGN_ROOT | SENTRY_EXE_DELETED);
 		e->exe_len = r->text_len[SENTRY_TEXT_EXE];
 		memcpy(e->exe, sentry_record_text(r, SENTRY_TEXT_EXE), e->exe_len);
-		e->state = file_fits(file, id.size);
+		e->state = file_state(file, id.size, e->digest);
 		if (e->state == SENTRY_HASH_WAITING) {
 			e->file = file;
 			atomic_inc(&waiting);
@@ -163,6 +171,8 @@ static void state_member(struct sentry_json *j, enum sentry_hash_state state, co
 
 	if (state == SENTRY_HASH_DONE)
 		sentry_json_hex(j, "exe_sha256", digest, SHA256_DIGEST_SIZE);
+	else if (state == SENTRY_HASH_VERITY)
+		sentry_json_hex(j, "exe_verity", digest, SHA256_DIGEST_SIZE);
 	else
 		sentry_json_word(j, "exe_hash", words[state]);
 }
@@ -226,7 +236,7 @@ static void report(const struct entry *e)
 		return;
 	r->subject = e->process;
 	r->ppid = r->uid = r->gid = 0;
-	r->flags = 0;
+	r->flags = e->flags;
 	r->exe_id = e->id;
 	r->detail.hash.state = e->state;
 	r->detail.hash.size = e->id.size;

@@ -11,6 +11,7 @@ enum sentry_hash_state {
 	SENTRY_HASH_WAITING, /* "hashing", as is the next */
 	SENTRY_HASH_RUNNING,
 	SENTRY_HASH_DONE,
+	SENTRY_HASH_VERITY, /* the file system vouches for the file by a digest of its own */
 	SENTRY_HASH_UNSUPPORTED_FS,
 	SENTRY_HASH_TOO_LARGE,
 	SENTRY_HASH_FAILED,
@@ -21,7 +22,7 @@ int sentry_hash_create(void);
 void sentry_hash_start(void);
 void sentry_hash_discard(void);
 
-/* The programs to hash: paths, one a line, or "*". May sleep. */
+/* The programs to hash: paths, one a line; one that ends with "*" stands for all that begin so. May sleep. */
 int sentry_hash_set_programs(const char *list);
 
 /* The rest is for the Sentry's main thread. */
@@ -29,7 +30,7 @@ int sentry_hash_set_programs(const char *list);
 /* An exec record has passed: begin with its program if it is one of those asked for. */
 void sentry_hash_exec(const struct sentry_record *record);
 
-/* "exe_sha256" or "exe_hash", and "exe_id", of the subject of a flow. */
+/* "exe_sha256", "exe_verity" or "exe_hash", and "exe_id", of the subject of a flow. */
 void sentry_hash_members(struct sentry_json *j, const struct sentry_record *record);
 
 /* The members of a program_hash event. */

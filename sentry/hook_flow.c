@@ -53,30 +53,36 @@ static bool is_suppressed(const struct draft *d)
 	return true;
 }
 
-static int offer(const struct draft *d, struct sock *sk)
+static struct sentry_record *flow_begin(const struct draft *d)
 {
-	bool tcp = d->flow.protocol == IPPROTO_TCP && sk && sk->sk_type == SOCK_STREAM;
-	struct sentry_record *r;
-	u32 cookie[2];
+	struct sentry_record *r = sentry_record_begin(HF_SENTRY_KIND_NET_FLOW);
 
-	if (is_suppressed(d))
-		return 0;
-	r = sentry_record_begin(HF_SENTRY_KIND_NET_FLOW);
-	if (!r)
-		return 0;
-	r->detail.flow = d->flow;
-	if (!tcp && sentry_gate_repeat_flow(r)) {
-		sentry_record_end(r);
-		return 0;
-	}
-	if (tcp) {
-		sock_diag_save_cookie(sk, cookie);
-		r->cookie = (u64)cookie[1] << 32 | cookie[0];
-	}
+	if (r)
+		r->detail.flow = d->flow;
+	return r;
+}
+
+static void flow_end(struct sentry_record *r, bool fold)
+{
 	sentry_record_add_exe(r);
 	sentry_record_add_chain(r);
-	sentry_gate_offer(r, !tcp);
+	sentry_gate_offer(r, fold);
 	sentry_record_end(r);
+}
+
+static noinline void first_datagram(const struct draft *d)
+{
+	struct sentry_record *r = flow_begin(d);
+
+	if (r)
+		flow_end(r, true);
+}
+
+/* What does not connect: counted if it is a repeat, reported if not. */
+static __always_inline int datagram(const struct draft *d)
+{
+	if (!is_suppressed(d) && !sentry_gate_repeat_flow(&d->flow))
+		first_datagram(d);
 	return 0;
 }
 
@@ -84,6 +90,8 @@ static int on_tcp_connect(struct kprobe *kp, struct pt_regs *regs)
 {
 	struct sock *sk = (struct sock *)sentry_arg(regs, 0);
 	struct draft d = { .flow.protocol = IPPROTO_TCP };
+	struct sentry_record *r;
+	u32 cookie[2];
 
 	if (sk->sk_family == AF_INET6)
 		set_v6(&d, &sk->sk_v6_daddr);
@@ -91,7 +99,15 @@ static int on_tcp_connect(struct kprobe *kp, struct pt_regs *regs)
 		set_v4(&d, inet_sk(sk)->inet_daddr);
 	d.flow.sport = ntohs(inet_sk(sk)->inet_sport);
 	d.flow.dport = ntohs(inet_sk(sk)->inet_dport);
-	return offer(&d, sk);
+	if (is_suppressed(&d))
+		return 0;
+	r = flow_begin(&d);
+	if (!r)
+		return 0;
+	sock_diag_save_cookie(sk, cookie);
+	r->cookie = (u64)cookie[1] << 32 | cookie[0];
+	flow_end(r, false);
+	return 0;
 }
 
 /* The type of an ICMP message is the first byte of what user space sends, if it can be read without a fault. */
@@ -149,7 +165,7 @@ static int on_udp_sendmsg(struct kprobe *kp, struct pt_regs *regs)
 	if (!to_v4(&d, sk, (const struct msghdr *)sentry_arg(regs, 1)))
 		return 0;
 	d.flow.sport = ntohs(inet_sk(sk)->inet_sport);
-	return offer(&d, sk);
+	return datagram(&d);
 }
 
 static int on_udpv6_sendmsg(struct kprobe *kp, struct pt_regs *regs)
@@ -160,7 +176,7 @@ static int on_udpv6_sendmsg(struct kprobe *kp, struct pt_regs *regs)
 	if (!to_v6(&d, sk, (const struct msghdr *)sentry_arg(regs, 1)))
 		return 0;
 	d.flow.sport = ntohs(inet_sk(sk)->inet_sport);
-	return offer(&d, sk);
+	return datagram(&d);
 }
 
 /* raw and ping sockets: ports mean nothing there; a ping socket's "port" is the identifier of its echo requests. */
@@ -170,7 +186,7 @@ static int portless(struct draft *d, struct sock *sk, const struct msghdr *msg)
 	d->flow.dport = 0;
 	if (d->flow.protocol == IPPROTO_ICMP || d->flow.protocol == IPPROTO_ICMPV6)
 		set_icmp_type(d, msg);
-	return offer(d, sk);
+	return datagram(d);
 }
 
 static int on_v4_portless(struct kprobe *kp, struct pt_regs *regs)
@@ -194,14 +210,13 @@ static int on_v6_portless(struct kprobe *kp, struct pt_regs *regs)
 /* packet_sendmsg(socket, msg, len): frames of the sender's own making; there is no flow to name but the device. */
 static int on_packet_sendmsg(struct kprobe *kp, struct pt_regs *regs)
 {
-	struct socket *sock = (struct socket *)sentry_arg(regs, 0);
 	const struct msghdr *msg = (const struct msghdr *)sentry_arg(regs, 1);
 	const struct sockaddr_ll *to = msg->msg_name;
 	struct draft d = { 0 };
 
 	if (to && msg->msg_namelen >= (int)offsetof(struct sockaddr_ll, sll_hatype))
 		d.flow.ifindex = to->sll_ifindex;
-	return offer(&d, sock->sk);
+	return datagram(&d);
 }
 
 static struct sentry_probe probes[] = {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * What reaches for the kernel or for other processes: ptrace, modules, bpf, kexec, lockdown, and refusals by seccomp.
+ * What reaches for the kernel or for other processes: ptrace, modules, bpf, kexec, lockdown and what it can refuse,
+ * and refusals by seccomp.
  *
  * Loads of modules that succeed are seen at do_init_module(), refusals at the return of the system calls, so that
  * modules_disabled, signatures and lockdown are all covered. A system call has up to two wrappers (64 and 32 bit),
@@ -10,6 +11,7 @@
 #include <linux/kexec.h>
 #include <linux/module.h>
 #include <linux/ptrace.h>
+#include <linux/security.h>
 #include <linux/uaccess.h>
 
 #include "gate.h"
@@ -235,6 +237,42 @@ static int lockdown_written(struct kretprobe_instance *ri, struct pt_regs *regs)
 	return sentry_record_offer(r);
 }
 
+/*
+ * Every way to the kernel's memory and inner workings that lockdown knows asks security_locked_down(what) first, so
+ * that it is seen here whether this kernel is locked down or not.
+ */
+struct access_call {
+	enum sentry_access_op op;
+};
+
+static int on_locked_down(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	static const u8 op_plus_one[LOCKDOWN_CONFIDENTIALITY_MAX] = {
+#define X(constant, name) [LOCKDOWN_##constant] = SENTRY_ACCESS_##constant + 1,
+		SENTRY_ACCESS_OPS(X)
+#undef X
+	};
+	unsigned long what = sentry_arg(regs, 0);
+
+	if (what >= ARRAY_SIZE(op_plus_one) || !op_plus_one[what])
+		return 1;
+	SENTRY_DATA(ri, struct access_call)->op = op_plus_one[what] - 1;
+	return 0;
+}
+
+static int locked_down_answered(struct kretprobe_instance *ri, struct pt_regs *regs)
+{
+	struct sentry_record *r = sentry_record_begin_exe(HF_SENTRY_KIND_KERNEL_ACCESS);
+
+	if (!r)
+		return 0;
+	r->op = SENTRY_DATA(ri, struct access_call)->op;
+	r->detail.result.result = (int)regs_return_value(regs);
+	sentry_gate_offer(r, true);
+	sentry_record_end(r);
+	return 0;
+}
+
 /* seccomp: audit_seccomp(syscall, signal, code), and the setting that would blind it. */
 
 static int on_audit_seccomp(struct kprobe *kp, struct pt_regs *regs)
@@ -306,6 +344,7 @@ static struct sentry_probe probes[] = {
 	SYSCALL("__x64_sys_kexec_file_load", on_call, kexec_file_load_done),
 	SYSCALL("__ia32_sys_kexec_file_load", on_call_compat, kexec_file_load_done),
 	SENTRY_RETURN("lockdown_write", on_lockdown_write, lockdown_written, sizeof(struct call), INSTANCES),
+	SENTRY_RETURN("security_locked_down", on_locked_down, locked_down_answered, sizeof(struct access_call), INSTANCES),
 	SENTRY_ENTRY("audit_seccomp", on_audit_seccomp),
 	SENTRY_RETURN("seccomp_actions_logged_handler", on_actions_logged, actions_logged_done, sizeof(struct logged_call), INSTANCES),
 };

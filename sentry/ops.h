@@ -41,6 +41,21 @@
 	X(FILTER_DELETE, "filter_delete")                                                          \
 	X(ACTION, "action")
 
+#define SENTRY_ACCESS_OPS(X)                                                                       \
+	X(DEV_MEM, "dev_mem")                                                                      \
+	X(PCI_ACCESS, "pci_access")                                                                \
+	X(IOPORT, "ioport")                                                                        \
+	X(MSR, "msr")                                                                              \
+	X(ACPI_TABLES, "acpi_tables")                                                              \
+	X(MMIOTRACE, "mmiotrace")                                                                  \
+	X(DEBUGFS, "debugfs")                                                                      \
+	X(BPF_WRITE_USER, "bpf_write_user")                                                        \
+	X(KCORE, "kcore")                                                                          \
+	X(KPROBES, "kprobes")                                                                      \
+	X(BPF_READ_KERNEL, "bpf_read_kernel")                                                      \
+	X(PERF, "perf")                                                                            \
+	X(TRACEFS, "tracefs")
+
 #define X(constant, name) SENTRY_DENIED_##constant,
 enum sentry_denied_op { SENTRY_DENIED_OPS(X) };
 #undef X
@@ -70,6 +85,9 @@ enum sentry_lost_op { SENTRY_LOST_OPS(X) };
 #undef X
 #define X(constant, name) SENTRY_TC_##constant,
 enum sentry_tc_op { SENTRY_TC_OPS(X) };
+#undef X
+#define X(constant, name) SENTRY_ACCESS_##constant,
+enum sentry_access_op { SENTRY_ACCESS_OPS(X) };
 #undef X
 
 #endif

@@ -45,10 +45,9 @@ void sentry_task_set_own(unsigned int slot, struct task_struct *thread)
 	WRITE_ONCE(own_threads[slot], thread);
 }
 
-bool sentry_task_is_own(void)
+bool sentry_task_is_own_thread(void)
 {
-	return current->flags & PF_KTHREAD &&
-	       (current == READ_ONCE(own_threads[0]) || current == READ_ONCE(own_threads[1]));
+	return current == READ_ONCE(own_threads[0]) || current == READ_ONCE(own_threads[1]);
 }
 
 void sentry_task_set_sandbox(struct cgroup *cgroup)

@@ -13,7 +13,11 @@ int sentry_task_init(void);
 
 /* The Sentry's own threads: their socket and credential calls would otherwise feed back. */
 void sentry_task_set_own(unsigned int slot, struct task_struct *thread); /* slot 0 or 1 */
-bool sentry_task_is_own(void);
+bool sentry_task_is_own_thread(void);
+static inline bool sentry_task_is_own(void)
+{
+	return unlikely(current->flags & PF_KTHREAD) && sentry_task_is_own_thread();
+}
 
 /* The sandbox cgroup, set once; the reference is kept for good, so its id cannot be used again. */
 void sentry_task_set_sandbox(struct cgroup *cgroup);

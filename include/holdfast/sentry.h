@@ -145,7 +145,8 @@ static_assert(offsetof(struct hf_sentry_record, mac) == HF_SENTRY_RECORD_MACED_B
 	X(SUPERVISOR_LOST, "supervisor_lost")                                                      \
 	X(TC_CHANGE, "tc_change")                                                                  \
 	X(PARAM_DENIED, "param_denied") /* a write to a parameter of the module was refused */      \
-	X(PROGRAM_HASH, "program_hash") /* the hash of a program that was asked for is known */
+	X(PROGRAM_HASH, "program_hash") /* the hash of a program that was asked for is known */     \
+	X(KERNEL_ACCESS, "kernel_access") /* the kernel was asked for what lockdown can refuse */
 
 enum hf_sentry_kind {
 #define HF_SENTRY_KIND_ENUM(constant, name) HF_SENTRY_KIND_##constant,
@@ -169,7 +170,8 @@ enum hf_sentry_kind {
 #define HF_SENTRY_PARAM_SANDBOX_CGROUP "sandbox_cgroup"	  /* cgroup id in decimal (inode of its directory), once */
 #define HF_SENTRY_PARAM_SUPERVISOR_PID "supervisor_pid"	  /* once */
 #define HF_SENTRY_PARAM_LEVEL "level"			  /* observe, files or strict, once */
-/* Programs to hash: paths, one a line, or "*"; at most 4095 bytes. Once a supervisor is set, only it may write. */
+/* Programs to hash: paths, one a line, or their beginnings with "*"; at most 4095 bytes. Once a supervisor is set, only
+ * it may write. */
 #define HF_SENTRY_PARAM_HASH_PROGRAMS "hash_programs"
 
 enum hf_sentry_phase {

@@ -5,6 +5,9 @@
 
 #include <linux/file.h>
 #include <linux/fs.h>
+#ifdef SENTRY_HAS_VERITY_DIGEST /* 6.6 exported fsverity_get_digest() to modules */
+#include <linux/fsverity.h>
+#endif
 #include <linux/kernel.h>
 #ifdef SENTRY_HAS_HEX_H /* 6.4 moved bin2hex() there */
 #include <linux/hex.h>
@@ -60,6 +63,22 @@ static inline u64 sentry_inode_change(const struct inode *inode)
 	struct timespec64 t = inode->i_ctime;
 #endif
 	return t.tv_sec * (u64)NSEC_PER_SEC + t.tv_nsec;
+}
+
+/* fs-verity's digest of a file, if it has one that is made of SHA-256. Before 6.6 no module could ask. */
+static inline bool sentry_verity_digest(struct inode *inode, u8 digest[SHA256_DIGEST_SIZE])
+{
+#ifdef SENTRY_HAS_VERITY_DIGEST
+	u8 raw[FS_VERITY_MAX_DIGEST_SIZE], algorithm = 0;
+
+	if (!IS_VERITY(inode) || fsverity_get_digest(inode, raw, &algorithm, NULL) != SHA256_DIGEST_SIZE ||
+	    algorithm != FS_VERITY_HASH_ALG_SHA256)
+		return false;
+	memcpy(digest, raw, SHA256_DIGEST_SIZE);
+	return true;
+#else
+	return false;
+#endif
 }
 
 /* Where the next byte of a message lies in user space, or NULL if it is kernel memory or empty. */

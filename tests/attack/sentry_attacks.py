@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guest root against the Sentry: each attempt by name, with what must come of it at each lockdown level; TAP.
 
-sentry_attacks.py SERIES [--table FILE] [--keep DIR | --kept DIR]
+sentry_attacks.py SERIES... [--table FILE] [--keep DIR | --kept DIR]
 
 For each attempt:
   baseline   what comes of it in the same guest without Sentry, lockdown and latches (it must work there, or the
@@ -112,16 +112,20 @@ def attempt(name, text, result, alert=None, baseline="worked", how="run", both=N
     return {"name": name, "text": text, "result": levels, "alert": alert, "baseline": baseline, "how": how}
 
 
+def access(what):
+    return event(type="kernel_access", what=what)
+
+
 REFUSED = ("EPERM", "EACCES", "EBUSY", "EINVAL")
 
 # In the order in which they run; those that cannot be undone come last.
 ATTEMPTS = [
     attempt("lower-lockdown", "write none to lockdown", REFUSED, event(type="lockdown", level="none"), None),
-    attempt("kprobes-off", "debugfs kprobes/enabled=0", ("EPERM",)),
+    attempt("kprobes-off", "debugfs kprobes/enabled=0", ("EPERM",), access("debugfs")),
     attempt("ftrace-off", "kernel.ftrace_enabled=0", ("EBUSY",)),
-    attempt("kprobe-events", "a kprobe of one's own through tracefs", None, None, both=("worked", ("EPERM",))),
-    attempt("function-tracer", "the function tracer", None, None, both=("worked", ("EPERM",)), baseline=None),
-    attempt("perf-kprobe", "a kprobe of one's own through perf", None, None, both=("worked", ("EPERM", "EACCES"))),
+    attempt("kprobe-events", "a kprobe of one's own through tracefs", None, access("tracefs"), both=("worked", ("EPERM",))),
+    attempt("function-tracer", "the function tracer", None, access("tracefs"), both=("worked", ("EPERM",)), baseline=None),
+    attempt("perf-kprobe", "a kprobe of one's own through perf", None, access("kprobes"), both=("worked", ("EPERM", "EACCES"))),
     attempt("modules-enable", "modules_disabled back to 0", REFUSED, None, None),
     attempt("kexec-enable", "kexec_load_disabled back to 0", REFUSED, None, None),
     attempt("load-signed", "load a module that the distribution signed", ("EPERM",), event(type="module_load", op="finit_module", result=-1)),
@@ -132,11 +136,11 @@ ATTEMPTS = [
     attempt("unload-sentry-forced", "rmmod -f sentry", ("EPERM",), event(type="module_unload", name="sentry", flags=2560), None),
     attempt("unload-sentry-32", "rmmod -f sentry through the 32-bit entry", ("EPERM",), event(type="module_unload", name="sentry", compat=True), None),
     attempt("unload-vsock-forced", "rmmod -f of the transport", ("EPERM",), event(type="module_unload", name="vsock_loopback"), None),
-    attempt("read-kcore", "read kernel memory through /proc/kcore", None, None, both=("worked", ("EPERM",))),
-    attempt("open-mem", "/dev/mem", ("EPERM", "EACCES")),
+    attempt("read-kcore", "read kernel memory through /proc/kcore", None, access("kcore"), both=("worked", ("EPERM",))),
+    attempt("open-mem", "/dev/mem", ("EPERM", "EACCES"), access("dev_mem")),
     attempt("open-port", "/dev/port", ("EPERM", "ENOENT"), None, None),
-    attempt("iopl", "iopl(3)", ("EPERM",)),
-    attempt("ioperm", "ioperm", ("EPERM",)),
+    attempt("iopl", "iopl(3)", ("EPERM",), access("ioport")),
+    attempt("ioperm", "ioperm", ("EPERM",), access("ioport")),
     attempt("kexec-load", "kexec_load of another kernel", ("EPERM",), event(type="kexec", which="kexec_load"), None),
     attempt("kexec-file-load", "kexec_file_load of another kernel", ("EPERM",), event(type="kexec", which="kexec_file_load"), None),
     attempt("bpf-read-kernel", "a BPF program that reads kernel memory", None, event(type="bpf", prog_type=2, prog_name="reader"), both=("worked", ("EINVAL", "EPERM"))),
@@ -217,36 +221,33 @@ class Table:
     def add(self, name, text, level, baseline, result, alert):
         self.rows.append((name, text, level, baseline, result, alert))
 
-    def write(self, path, series):
-        with open(path + ".part", "w") as out:
-            out.write(HEADER % series)
-            out.write("| attempt | what | level | without Sentry and latches | result | what the host sees | |\n|---|---|---|---|---|---|---|\n")
-            for name, text, level, baseline, result, alert in self.rows:
-                latch = result not in ("worked", "did not return", "no effect")
-                verdict = " and ".join(["latch"] * latch + ["alert"] * bool(alert and alert not in HARMLESS)) or \
-                    ("no effect" if alert else "**not detected**")
-                out.write("| %s | %s | %s | %s | %s | %s | %s |\n" % (name, text, level, baseline or "-", result, alert or "nothing", verdict))
-            out.write(FOOTER)
-        os.rename(path + ".part", path)
+    def write(self, out, release):
+        out.write("\n## On %s\n\n" % release)
+        out.write("| attempt | what | level | without Sentry and latches | result | what the host sees | |\n|---|---|---|---|---|---|---|\n")
+        for name, text, level, baseline, result, alert in self.rows:
+            latch = result not in ("worked", "did not return", "no effect")
+            verdict = " and ".join(["latch"] * latch + ["alert"] * bool(alert and alert not in HARMLESS)) or \
+                ("no effect" if alert else "**not detected**")
+            out.write("| %s | %s | %s | %s | %s | %s | %s |\n" % (name, text, level, baseline or "-", result, alert or "nothing", verdict))
 
 
 HEADER = """# What guest root can try against the Sentry, and what comes of it
 
-Printed by `tests/attack/50-sentry-attacks.sh` on %s; do not edit. Each attempt runs as root in the guest. "latch": the kernel
+Printed by `tests/attack/50-sentry-attacks.sh`; do not edit. Each attempt runs as root in the guest. "latch": the kernel
 refused it. "alert": the host got an event or a figure that it scores (docs/protocol/sentry.md). The levels are
 those of kernel lockdown: `integrity` is what best effort uses, `confidentiality` what *required* uses; both run here with
 modules_disabled and kexec_load_disabled latched. The product latches modules_disabled only where the Sentry is *required*: at best
 effort a forced unload of the Sentry or its transport, and loading modules of the distribution, work, and the stream breaks off
 (last row; the rows with level `none` have neither lockdown nor latch).
-
 """
 
 FOOTER = """
 ## What is not detected
 
 - At `integrity`, root can read kernel memory (kcore, a kprobe of its own) and so this module's current keys. From then on it can
-  say new things in the module's name; it cannot change what was said, since older keys are gone. BPF programs are reported as they
-  load; kcore, tracefs and perf are not. At `confidentiality` all of these are refused.
+  say new things in the module's name; it cannot change what was said, since older keys are gone, and the opening of kcore, of
+  tracefs, each kprobe and each BPF program has been reported by then. At `confidentiality` all of these are refused.
+- A kernel probe or tracer that was there before the Sentry was loaded. Nothing from the workspace's disk runs before it.
 - An exploit in the kernel that writes credentials, or this module's data, in place calls nothing that is probed.
 - Refusals by file permissions (DAC) come before the security hooks and are no events. Landlock's and other modules' are.
 - A process in a chroot or a mount namespace of its own chooses the names of its paths; the frames say so (`foreign_root`), and only
@@ -257,7 +258,7 @@ FOOTER = """
 """
 
 
-def judge(tap, table, item, run, level, baseline):
+def judge(tap, table, series, item, run, level, baseline):
     name, alert = item["name"], item["alert"]
     seen = run.results.get(name, "not run")
     if callable(alert):
@@ -271,24 +272,40 @@ def judge(tap, table, item, run, level, baseline):
         found, wanted_alert = "", "nothing"
     good = result_fits(item["result"][level], seen) and bool(found) == bool(alert)
     table.add(name, item["text"], level, baseline, seen, found)
-    tap.result(good, "%s [%s] expected %s and %s, seen %s and %s" %
-               (name, level, say(item["result"][level]), wanted_alert, seen, found or "nothing"))
+    tap.result(good, "%s [%s %s] expected %s and %s, seen %s and %s" %
+               (name, series, level, say(item["result"][level]), wanted_alert, seen, found or "nothing"))
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("series")
+    parser.add_argument("series", nargs="+")
     parser.add_argument("--table")
     parser.add_argument("--keep", help="keep console and frames of each boot below this folder")
     parser.add_argument("--kept", help="boot nothing, judge what --keep left")
     options = parser.parse_args()
-    tap, table = rig.Tap(), Table()
+    tap = rig.Tap()
+    tables = {series: one_series(tap, series, options) for series in options.series}
+    if options.table:
+        with open(options.table + ".part", "w") as out:
+            out.write(HEADER)
+            for series, table in tables.items():
+                table.write(out, rig.release_of(series))
+            out.write(FOOTER)
+        os.rename(options.table + ".part", options.table)
+    tap.end()
+    return 1 if tap.failed else 0
+
+
+def one_series(tap, series, options):
+    """Boot, try everything, judge; returns the Table."""
+    table = Table()
 
     def boot(label, settings, lines, seconds=600):
+        label = os.path.join(series, label)
         if options.kept:
             return Run(*rig.kept(os.path.join(options.kept, label)))
         text = (settings + ";" + lines).replace(";", "\n")
-        return Run(*rig.run(options.series, text, seconds, options.keep and os.path.join(options.keep, label)))
+        return Run(*rig.run(series, text, seconds, options.keep and os.path.join(options.keep, label)))
 
     # Two boots at a time; each has one CPU.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
@@ -299,21 +316,18 @@ def main():
     base = base.result()
     for item in ATTEMPTS:
         if item["baseline"]:
-            tap.result(base.results.get(item["name"]) == item["baseline"], "%s [baseline] works where nothing stops it: %s" %
-                       (item["name"], base.results.get(item["name"], "not run")))
+            tap.result(base.results.get(item["name"]) == item["baseline"], "%s [%s baseline] works where nothing stops it: %s" %
+                       (item["name"], series, base.results.get(item["name"], "not run")))
     for level, run in levels.items():
         run = run.result()
-        tap.result("init: done" in run.console, "[%s] the guest lives on after all of them" % level, run.console[-2000:])
-        tap.result(not run.stream.wrong, "[%s] every MAC fits and no frame is missing" % level, "\n".join(run.stream.wrong[:5]))
+        tap.result("init: done" in run.console, "[%s %s] the guest lives on after all of them" % (series, level), run.console[-2000:])
+        tap.result(not run.stream.wrong, "[%s %s] every MAC fits and no frame is missing" % (series, level), "\n".join(run.stream.wrong[:5]))
         for item in ATTEMPTS:
-            judge(tap, table, item, run, level, base.results.get(item["name"]))
+            judge(tap, table, series, item, run, level, base.results.get(item["name"]))
     for items, run in others:
         for item in items:
-            judge(tap, table, item, run.result(), item["level"], "worked")
-    if options.table:
-        table.write(options.table, rig.release_of(options.series))
-    tap.end()
-    return 1 if tap.failed else 0
+            judge(tap, table, series, item, run.result(), item["level"], "worked")
+    return table
 
 
 if __name__ == "__main__":

@@ -167,6 +167,34 @@ static void test_fold_only_equal_facts(void **state)
 }
 
 /* The table is full of other facts: the oldest of the set makes room, and its repeats are not forgotten. */
+/* CAP-12: a datagram is a repeat only of the same flow of the same process, within the window. */
+static void test_fold_finds_flows(void **state)
+{
+	static struct sentry_fold fold;
+	static struct sentry_record r;
+	struct sentry_flow flow = { .dst = { 192, 0, 2, 1 }, .sport = 1000, .dport = 53, .protocol = 17, .family = 4 }, other;
+	struct sentry_fold_slot *slot = sentry_fold_victim(&fold, 5);
+
+	(void)state;
+	memset(&r, 0, sizeof(r));
+	r.kind = HF_SENTRY_KIND_NET_FLOW;
+	r.subject.pid = 7;
+	r.subject.start_ns = 70;
+	r.detail.flow = flow;
+	assert_true(sentry_fold_open(slot, 5, &r, 100));
+	assert_ptr_equal(sentry_fold_find_flow(&fold, 5, &flow, 7, 70, 200, 1000), slot);
+	assert_ptr_equal(sentry_fold_find_flow(&fold, 5, &flow, 7, 70, 99, 1000), slot);
+	assert_null(sentry_fold_find_flow(&fold, 5, &flow, 8, 70, 200, 1000));
+	assert_null(sentry_fold_find_flow(&fold, 5, &flow, 7, 71, 200, 1000));
+	assert_null(sentry_fold_find_flow(&fold, 6, &flow, 7, 70, 200, 1000));
+	assert_null(sentry_fold_find_flow(&fold, 5, &flow, 7, 70, 1100, 1000));
+	for (size_t i = 0; i < sizeof(flow); i++) {
+		other = flow;
+		((unsigned char *)&other)[i] ^= 1;
+		assert_null(sentry_fold_find_flow(&fold, 5, &other, 7, 70, 200, 1000));
+	}
+}
+
 static void test_fold_bound(void **state)
 {
 	static struct sentry_fold fold;
@@ -232,6 +260,7 @@ int main(void)
 		cmocka_unit_test(test_json_arrays_and_numbers),
 		cmocka_unit_test(test_json_never_overruns),
 		cmocka_unit_test(test_fold_only_equal_facts),
+		cmocka_unit_test(test_fold_finds_flows),
 		cmocka_unit_test(test_fold_bound),
 		cmocka_unit_test(test_fold_refuses_what_it_cannot_keep),
 		cmocka_unit_test(test_limit_rate),

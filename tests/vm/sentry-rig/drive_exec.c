@@ -173,6 +173,103 @@ static void exec_chain(void)
 	expect("CAP-06 exec: at most 8 ancestors, forks without exec have their parent's program",
 	       "{\"type\":\"exec\",\"argv\":[\"drive\",\"deep\"],\"chain\":[{\"path\":\"/bin/drive\"},{\"path\":\"/bin/drive\"},{\"path\":\"/bin/drive\"},{\"path\":\"/bin/drive\"},"
 	       "{\"path\":\"/bin/drive\"},{\"path\":\"/bin/drive\"},{\"path\":\"/bin/drive\"},{\"path\":\"/bin/drive\"}]}");
+	expect("CAP-06 exec: and not a ninth", "{\"type\":\"exec\",\"argv\":[\"drive\",\"deep\"],\"chain\":{\"$length\":8}}");
+}
+
+/* The middle process is gone before the exec, so the child is PID 1's. */
+static void orphan(void *data)
+{
+	char *words[] = { "drive", "orphan", NULL };
+
+	(void)data;
+	if (fork())
+		_exit(0);
+	while (getppid() != 1)
+		pause_ms(10);
+	execv(self, words);
+	_exit(127);
+}
+
+static void exec_orphan(void)
+{
+	in_child(orphan, NULL, NULL);
+	pause_ms(500);
+	expect("CAP-06 exec: after a double fork the chain is what the kernel has: PID 1",
+	       "{\"type\":\"exec\",\"argv\":[\"drive\",\"orphan\"],\"ppid\":1,\"chain\":[{\"pid\":1,\"path\":\"/init\"}]}");
+	expect("CAP-06 exec: and nothing else", "{\"type\":\"exec\",\"argv\":[\"drive\",\"orphan\"],\"chain\":{\"$length\":1}}");
+}
+
+/* A 32-bit program that connects; rig.py assembles it. */
+static void exec_i386(void)
+{
+	char *words[] = { "@/bin/tiny32", "word", NULL };
+	pid_t pid = in_child(exec_words, words, NULL);
+
+	expect("CAP-13 exec: a 32-bit program", "{\"type\":\"exec\",\"pid\":%d,\"path\":\"/bin/tiny32\",\"argv\":[\"@/bin/tiny32\",\"word\"],\"$times\":1}", pid);
+	expect("CAP-13 net_flow: a 32-bit program's connect",
+	       "{\"type\":\"net_flow\",\"pid\":%d,\"proto\":\"tcp\",\"dst\":\"192.0.2.1\",\"dport\":88,\"exe\":\"/bin/tiny32\",\"compat\":true,\"$times\":1}", pid);
+	expect("CAP-13 exit: of a 32-bit program", "{\"type\":\"exit\",\"pid\":%d,\"status\":768,\"$times\":1}", pid);
+}
+
+static void exec_first(void *data)
+{
+	char *words[] = { "@/tmp/first", "noop", NULL };
+
+	(void)data;
+	exec_words(words);
+}
+
+/* The program of a used-again pid runs another, so that its chain names it. */
+static void exec_second(void *data)
+{
+	char *words[] = { "second", "one-child", NULL };
+
+	(void)data;
+	execv("/tmp/second", words);
+	_exit(127);
+}
+
+static void part_one_child(char **words)
+{
+	char *noop[] = { "drive", "noop", "below-second", NULL };
+
+	(void)words;
+	self = "/bin/drive";
+	in_child(exec_words, noop, NULL);
+}
+
+static void exit_seven(void *data);
+
+static void part_pid_again(char **words)
+{
+	pid_t first, pid = -1;
+	int tries;
+
+	(void)words;
+	copy_self("/tmp/first", 0755);
+	copy_self("/tmp/second", 0755);
+	/* After a wrap the kernel goes on at 300. */
+	check("pid_max is set to 320", !try_write("/proc/sys/kernel/pid_max", "320"), " ");
+	while (in_child(exit_seven, NULL, NULL) < 300)
+		;
+	first = in_child(exec_first, NULL, NULL);
+	for (tries = 0; tries < 1000 && pid != first; tries++) {
+		pid = fork();
+		if (!pid) {
+			if (getpid() == first)
+				exec_second(NULL);
+			_exit(0);
+		}
+		waitpid(pid, NULL, 0);
+	}
+	try_write("/proc/sys/kernel/pid_max", "32768");
+	check("a pid is used again", pid == first, "after %d forks", tries);
+	expect("CAP-03 exec: a pid's first program", "{\"type\":\"exec\",\"pid\":%d,\"path\":\"/tmp/first\",\"$times\":1}", first);
+	expect("CAP-03 exec: its second", "{\"type\":\"exec\",\"pid\":%d,\"path\":\"/tmp/second\",\"$times\":1}", first);
+	expect("CAP-06 exec: a chain never takes the second for the first",
+	       "{\"type\":\"exec\",\"argv\":[\"drive\",\"noop\",\"below-second\"],\"chain\":[{\"pid\":%d,\"path\":\"/tmp/second\",\"args\":\"second one-child\"}],\"$times\":1}", first);
+	expect("exit: of the first", "{\"type\":\"exit\",\"pid\":%d,\"comm\":\"first\",\"$times\":1}", first);
+	expect("exit: of the second", "{\"type\":\"exit\",\"pid\":%d,\"comm\":\"second\",\"$times\":1}", first);
 }
 
 static void part_exec(char **words)
@@ -187,6 +284,8 @@ static void part_exec(char **words)
 	exec_compat();
 	exec_rewritten();
 	exec_chain();
+	exec_orphan();
+	exec_i386();
 }
 
 static void exit_seven(void *data)
@@ -313,5 +412,7 @@ const struct part exec_parts[] = {
 	{ "exit", part_exit },
 	{ "cred", part_cred },
 	{ "exec-flood", part_exec_flood },
+	{ "one-child", part_one_child },
+	{ "pid-again", part_pid_again },
 	{ NULL, NULL },
 };

@@ -3,7 +3,6 @@
 #include "drive.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <linux/if_packet.h>
 #include <linux/io_uring.h>
 #include <net/ethernet.h>
@@ -17,7 +16,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #define V4 "192.0.2.1"
@@ -245,55 +243,6 @@ static void part_flow(char **words)
 	loopback();
 }
 
-static void hashed_program(void)
-{
-	char *words[] = { "hashed", "fire", "4031", NULL };
-	pid_t pid = fork();
-
-	if (!pid) {
-		execv("/tmp/hashed", words);
-		_exit(127);
-	}
-	waitpid(pid, NULL, 0);
-	pause_ms(1500);
-}
-
-static void part_fire(char **words)
-{
-	struct sockaddr_in to = v4(V4, 90);
-	int fd = bound(AF_INET, SOCK_STREAM, atoi(words[0]));
-
-	connect(fd, (struct sockaddr *)&to, sizeof(to));
-	close(fd);
-	pause_ms(300); /* alive while its file is looked for */
-}
-
-static void part_hash(char **words)
-{
-	struct sockaddr_in to = v4(V4, 90);
-	char *fire[] = { "4030" };
-	int fd;
-
-	(void)words;
-	check("hash_programs is written", !try_write("/sys/module/sentry/parameters/hash_programs", "/bin/nothing\n/bin/drive\n/tmp/hashed"), " ");
-	part_fire(fire);
-	pause_ms(2000);
-	expect("exe_sha256: the result comes as an event", "{\"type\":\"program_hash\",\"pid\":%d,\"exe\":\"/bin/drive\",\"exe_id\":{\"$re\":\"^[0-9a-f]{64}$\"},\"exe_sha256\":{\"$program\":\"drive\"},\"$times\":1}", getpid());
-	fd = bound(AF_INET, SOCK_STREAM, 4032);
-	connect(fd, (struct sockaddr *)&to, sizeof(to));
-	close(fd);
-	expect("exe_sha256: a later flow carries it", "{\"type\":\"net_flow\",\"pid\":%d,\"sport\":4032,\"exe_sha256\":{\"$program\":\"drive\"},\"$absent\":[\"exe_hash\"],\"$times\":1}", getpid());
-	copy_self("/tmp/hashed", 0755);
-	hashed_program();
-	expect("exe_sha256: another file with the same content has the same hash", "{\"type\":\"program_hash\",\"exe\":\"/tmp/hashed\",\"exe_sha256\":{\"$program\":\"drive\"},\"$times\":1}");
-	fd = open("/tmp/hashed", O_WRONLY | O_APPEND);
-	write(fd, "x", 1);
-	close(fd);
-	hashed_program();
-	expect("exe_sha256: a changed file has another", "{\"type\":\"program_hash\",\"exe\":\"/tmp/hashed\",\"exe_sha256\":{\"$not_program\":\"drive\"},\"$times\":1}");
-	absent("exe_sha256: what is not on the list is not hashed", "{\"type\":\"program_hash\",\"exe\":\"/init\"}");
-}
-
 static void part_flow_flood(char **words)
 {
 	long count = words[0] ? atol(words[0]) : 1000;
@@ -322,8 +271,6 @@ static void part_tcp_flood(char **words)
 
 const struct part flow_parts[] = {
 	{ "flow", part_flow },
-	{ "hash", part_hash },
-	{ "fire", part_fire },
 	{ "flow-flood", part_flow_flood },
 	{ "tcp-flood", part_tcp_flood },
 	{ NULL, NULL },

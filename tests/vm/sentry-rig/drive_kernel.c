@@ -293,6 +293,19 @@ static void part_tc(char **words)
 	expect("CAP-05 tc_change: deleting a qdisc", "{\"type\":\"tc_change\",\"pid\":%d,\"op\":\"qdisc_delete\",\"ifindex\":1,\"device\":\"lo\",\"$times\":1}", getpid());
 }
 
+/* What lockdown could refuse, on a kernel that is not locked down. */
+static void part_access(char **words)
+{
+	(void)words;
+	close(open("/proc/kcore", O_RDONLY));
+	close(open("/proc/kcore", O_RDONLY));
+	expect("kernel_access: kernel memory through kcore", "{\"type\":\"kernel_access\",\"pid\":%d,\"what\":\"kcore\",\"result\":0,\"count\":1,\"exe\":\"/bin/drive\",\"$times\":2}", getpid());
+	close(open("/sys/kernel/tracing/trace", O_RDONLY));
+	expect("kernel_access: tracefs", "{\"type\":\"kernel_access\",\"pid\":%d,\"what\":\"tracefs\",\"result\":0}", getpid());
+	close(open("/sys/kernel/security/lockdown", O_RDONLY));
+	absent("kernel_access: what lockdown is not asked about is none", "{\"type\":\"kernel_access\",\"pid\":%d,\"what\":{\"$re\":\"^(?!kcore|tracefs)\"}}", getpid());
+}
+
 const struct part kernel_parts[] = {
 	{ "ptrace", part_ptrace },
 	{ "module", part_module },
@@ -302,5 +315,6 @@ const struct part kernel_parts[] = {
 	{ "mount", part_mount },
 	{ "namespaces", part_namespaces },
 	{ "tc", part_tc },
+	{ "access", part_access },
 	{ NULL, NULL },
 };
