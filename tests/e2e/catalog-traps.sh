@@ -95,6 +95,16 @@ ci/modules/build-one "$other" "$T/plain-out" >/dev/null 2>&1
 	! grep -qaF "$release" "$T/plain-out/$other/sentry.ko"
 say $? "a build for $other has nothing of $release"
 
+# What counts as the module's source: its folder, and of include/ what it includes, at any depth.
+small_source "$T/parts"
+mkdir -p "$T/parts/include/holdfast"
+echo '#include <holdfast/inner.h>' >"$T/parts/include/holdfast/outer.h"
+touch "$T/parts/include/holdfast/inner.h" "$T/parts/include/holdfast/unused.h"
+sed -i '1i #include <holdfast/outer.h>' "$T/parts/sentry/main.c"
+seen=$(python3 -c 'import sys; sys.path.insert(0, "ci/modules"); from kit import source; print(*source.files(sys.argv[1]))' "$T/parts")
+[ "$seen" = "Kbuild include/holdfast/inner.h include/holdfast/outer.h sentry/main.c sentry/part.c" ]
+say $? "headers that the module includes are its source, others are not" "$seen"
+
 # DIS-05: a build with test-only switches is refused by the check, so that it never gets a record.
 sed -i 's/MODULE_VERSION("1");/MODULE_VERSION("1"); MODULE_INFO(testable, "Y");/' "$T/plain/sentry/main.c"
 refuses "a test build gets no record" "test-only switches" ci/modules/build-one "$release" "$T/testable"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The module's source as the build sees it: a cached copy named by the hash of its files."""
 import os
+import re
 import shutil
 import subprocess
 
@@ -10,16 +11,32 @@ TREE = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), 
 KEEP = (".c", ".h", ".S", ".mk", "Kbuild")
 
 
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([\w./-]+\.h)[">]', re.MULTILINE)
+
+
+def headers(top, names):
+    """Relative names of the files below include/ that these files include, at any depth."""
+    found, left = set(), list(names)
+    while left:
+        with open(os.path.join(top, left.pop()), encoding="utf-8", errors="replace") as file:
+            included = INCLUDE.findall(file.read())
+        for name in (os.path.normpath(os.path.join("include", header)) for header in included):
+            full = os.path.join(top, name)
+            if name.startswith("include/") and name not in found and os.path.isfile(full) and not os.path.islink(full):
+                found.add(name)
+                left.append(name)
+    return found
+
+
 def files(top):
-    """Relative names of the files that belong to the module, sorted."""
+    """Relative names of the files that belong to the module, sorted. Other contracts in include/ do not."""
     found = ["Kbuild"] if os.path.exists(os.path.join(top, "Kbuild")) else []
-    for folder in ("sentry", "include"):
-        for where, _, names in os.walk(os.path.join(top, folder)):
-            for name in names:
-                full = os.path.join(where, name)
-                if name.endswith(KEEP) and not name.endswith(".mod.c") and not os.path.islink(full):
-                    found.append(os.path.relpath(full, top))
-    return sorted(found)
+    for where, _, names in os.walk(os.path.join(top, "sentry")):
+        for name in names:
+            full = os.path.join(where, name)
+            if name.endswith(KEEP) and not name.endswith(".mod.c") and not os.path.islink(full):
+                found.append(os.path.relpath(full, top))
+    return sorted(set(found) | headers(top, found))
 
 
 def digest(top, names):
