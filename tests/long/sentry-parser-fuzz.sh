@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # timeout: 5400
-# The host's parser of the Sentry stream under its fuzzers for an hour at low priority: no finding, no allocation above
-# 1 MiB, no input above 2 s; the lines that they reach; and two planted bugs that the same fuzzers find.
+# The host's parser of the Sentry stream under its fuzzers for an hour at low priority: no finding and no allocation above
+# 1 MiB; the lines that they reach; and two planted bugs that the same fuzzers find. (What a call may take in memory and
+# time is in tests/unit/test_sentry_bounds.c; a fuzzer at low priority can only measure how long it was kept waiting.)
 # SENTRY_FUZZ_SECONDS=N for another time than 3600.
 set -u
 cd "$(dirname "$0")/../.."
@@ -25,7 +26,7 @@ build() {
 
 fuzz() {
 	mkdir -p "$OUT/corpus/$1"
-	ASAN_OPTIONS=quarantine_size_mb=16 nice -n 19 "$OUT/$1" -max_total_time="$SECONDS_EACH" -timeout=2 -malloc_limit_mb=1 -rss_limit_mb=512 \
+	ASAN_OPTIONS=quarantine_size_mb=16 nice -n 19 "$OUT/$1" -max_total_time="$SECONDS_EACH" -timeout=60 -malloc_limit_mb=1 -rss_limit_mb=512 \
 		-print_final_stats=1 -verbosity=0 -artifact_prefix="$OUT/finding-$1-" "$OUT/corpus/$1" "tests/fuzz/corpus/$1" \
 		>"$OUT/$1.log" 2>&1
 	echo $? >"$OUT/$1.status"
@@ -78,8 +79,7 @@ wait "${pids[@]}"
 for noun in $FUZZERS; do
 	is "$noun: $SECONDS_EACH s without a finding" "$(cat "$OUT/$noun.status")" 0
 	[ "$(cat "$OUT/$noun.status")" = 0 ] || tail -n 30 "$OUT/$noun.log" | sed 's/^/# /'
-	echo "# $noun: $(stat_of "$noun" number_of_executed_units) inputs, at most $(stat_of "$noun" peak_rss_mb) MiB with the sanitizer's own," \
-		"slowest input $(stat_of "$noun" slowest_unit_time_sec) s"
+	echo "# $noun: $(stat_of "$noun" number_of_executed_units) inputs, at most $(stat_of "$noun" peak_rss_mb) MiB with the sanitizer's own"
 done
 ok "coverage is measured" coverage
 for file in $PARSER; do
