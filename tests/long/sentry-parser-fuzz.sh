@@ -11,17 +11,18 @@ cd "$(dirname "$0")/../.."
 
 SECONDS_EACH=${SENTRY_FUZZ_SECONDS:-3600}
 OUT=$PWD/build/sentry-fuzz
-PARSER="hostd/sentry/frame.c hostd/sentry/session.c"
+PARSER=$(echo hostd/sentry/frame.c hostd/sentry/session*.c)
 FUZZERS="sentry_frame sentry_session"
 LEAST=85
 REPORT='ERROR: (AddressSanitizer|libFuzzer: deadly signal)|runtime error:'
 
-# build NAME FLAGS FRAME_C SESSION_C: one fuzzer from the parser's files and what they use.
+# build OUT NOUN SOURCES FLAGS...: one fuzzer from the parser's files and what they use.
 build() {
-	local out=$1 noun=$2 frame=$3 session=$4
-	shift 4
+	local out=$1 noun=$2 sources=$3
+	shift 3
+	# shellcheck disable=SC2086
 	clang -std=gnu11 -D_GNU_SOURCE -DHOLDFAST_VERSION='"0"' -I. -Iinclude -g -O1 -fno-omit-frame-pointer "$@" -o "$out" \
-		"tests/fuzz/fuzz_$noun.c" "$frame" "$session" lib/json.c lib/hex.c lib/hash.c lib/err.c lib/buf.c -ljansson -lsodium
+		"tests/fuzz/fuzz_$noun.c" $sources lib/json.c lib/hex.c lib/hash.c lib/err.c lib/buf.c -ljansson -lsodium
 }
 
 fuzz() {
@@ -41,7 +42,7 @@ replay() {
 coverage() {
 	local noun objects=()
 	for noun in $FUZZERS; do
-		build "$OUT/$noun-coverage" "$noun" hostd/sentry/frame.c hostd/sentry/session.c \
+		build "$OUT/$noun-coverage" "$noun" "$PARSER" \
 			-fsanitize=fuzzer -fprofile-instr-generate -fcoverage-mapping || return 1
 		replay "$noun" >"$OUT/$noun-replay.log" 2>&1 || return 1
 		objects+=(${objects:+-object} "$OUT/$noun-coverage")
@@ -51,15 +52,20 @@ coverage() {
 	llvm-cov export "${objects[@]}" -summary-only -instr-profile="$OUT/profdata" $PARSER lib/json.c >"$OUT/coverage.json"
 }
 
-percent() { jq -r --arg file "/$1" '.data[0].files[] | select(.filename | endswith($file)) | .summary.lines | "\(.percent * 100 | floor / 100) \(.covered) \(.count)"' "$OUT/coverage.json"; }
+# FILE...: lines reached of those files together: percent, reached, all
+percent() {
+	printf '/%s\n' "$@" | jq -R . | jq -rs --slurpfile report "$OUT/coverage.json" '. as $names |
+		[$report[0].data[0].files[] | select(.filename as $f | any($names[]; . as $n | $f | endswith($n))) | .summary.lines] |
+		(map(.covered) | add) as $covered | (map(.count) | add) as $count |
+		"\($covered / $count * 10000 | floor / 100) \($covered) \($count)"'
+}
 
 # The bug is a patch to a copy; it counts as found only when the fuzzer ends with a finding of its own.
 finds_planted() {
-	local noun=$1 file=$2 copy=$OUT/planted-$1.c frame=hostd/sentry/frame.c session=hostd/sentry/session.c began=$SECONDS
+	local noun=$1 file=$2 copy=$OUT/planted-$1.c began=$SECONDS
 	cp "$file" "$copy"
 	patch -s "$copy" "tests/fuzz/planted/$noun.patch" || return 1
-	[ "$noun" = sentry_frame ] && frame=$copy || session=$copy
-	build "$OUT/$noun-planted" "$noun" "$frame" "$session" -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined || return 1
+	build "$OUT/$noun-planted" "$noun" "${PARSER/$file/$copy}" -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined || return 1
 	mkdir -p "$OUT/planted-corpus-$noun"
 	"$OUT/$noun-planted" -max_total_time=300 -timeout=10 -verbosity=0 -artifact_prefix="$OUT/planted-$noun-" \
 		"$OUT/planted-corpus-$noun" "tests/fuzz/corpus/$noun" >"$OUT/$noun-planted.log" 2>&1 && return 1
@@ -70,7 +76,7 @@ finds_planted() {
 rm -rf "$OUT"
 mkdir -p "$OUT"
 for noun in $FUZZERS; do
-	ok "the fuzzer $noun builds" build "$OUT/$noun" "$noun" hostd/sentry/frame.c hostd/sentry/session.c \
+	ok "the fuzzer $noun builds" build "$OUT/$noun" "$noun" "$PARSER" \
 		-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined
 done
 pids=()
@@ -82,13 +88,16 @@ for noun in $FUZZERS; do
 	echo "# $noun: $(stat_of "$noun" number_of_executed_units) inputs, at most $(stat_of "$noun" peak_rss_mb) MiB with the sanitizer's own"
 done
 ok "coverage is measured" coverage
+# shellcheck disable=SC2086
+read -r share covered count <<<"$(percent $PARSER)"
+tap_result "$(awk -v s="${share:-0}" -v l=$LEAST 'BEGIN { print s < l }')" "the fuzzers reach at least $LEAST % of the parser's lines ($covered of $count, ${share:-none} %)"
 for file in $PARSER; do
 	read -r share covered count <<<"$(percent "$file")"
-	tap_result "$(awk -v s="${share:-0}" -v l=$LEAST 'BEGIN { print s < l }')" "$file: at least $LEAST % of its lines are reached ($covered of $count, ${share:-none} %)"
+	echo "# $file: $covered of $count lines ($share %)"
 done
 read -r share covered count <<<"$(percent lib/json.c)"
 echo "# lib/json.c: $covered of $count lines ($share %); the others are getters that this parser does not call"
 ok "sentry_frame finds a planted overread" finds_planted sentry_frame hostd/sentry/frame.c
-ok "sentry_session finds a planted second delivery of a frame" finds_planted sentry_session hostd/sentry/session.c
+ok "sentry_session finds a planted second delivery of a frame" finds_planted sentry_session hostd/sentry/session_frames.c
 cat "$OUT"/*.found
 tap_end
