@@ -232,9 +232,12 @@ static unsigned all_tampers(const struct rig *r)
 	return n;
 }
 
+static bool shown_alone[SESSION_TAMPER_COUNT];
+
 /* This reason once, and no other. */
 static void assert_only(const struct rig *r, enum session_tamper reason)
 {
+	shown_alone[reason] = true;
 	for (int i = 0; i < SESSION_TAMPER_COUNT; i++) {
 		if (r->tampers[i] != (i == (int)reason ? 1u : 0u))
 			print_message("%s %u times: %s\n", session_tamper_name(i), r->tampers[i], r->text[i]);
@@ -1242,6 +1245,17 @@ static void reasons_have_their_names(void **state)
 	assert_string_equal(session_tamper_name(SESSION_TAMPER_UNCLEAN_END), "unclean_end");
 }
 
+/* Runs last: a reason that is added later needs a test too. */
+static void every_reason_was_shown_alone(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SESSION_TAMPER_COUNT; i++) {
+		if (!shown_alone[i])
+			print_message("no test shows %s alone\n", session_tamper_name(i));
+		assert_true(shown_alone[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1286,6 +1300,7 @@ int main(void)
 		cmocka_unit_test(values_are_bounded_before_they_are_made),
 		cmocka_unit_test(lengths_are_bounded),
 		cmocka_unit_test(reasons_have_their_names),
+		cmocka_unit_test(every_reason_was_shown_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
