@@ -274,6 +274,7 @@ void judge_boot(struct judge *j, int64_t now_ms)
 	j->boot_over = j->heard = false;
 	j->shutdown_over = false;
 	j->set_by[0] = '\0';
+	j->supervisor = 0;
 	memset(j->exempt, 0, sizeof(j->exempt));
 	memset(&j->counters, 0, sizeof(j->counters));
 	memset(j->procs, 0, JUDGE_PROCS_MAX * sizeof(*j->procs));
@@ -591,32 +592,16 @@ static unsigned denial_points(const struct judge_program *p)
 	return n;
 }
 
-/* io_uring_setup, memfd_create and socket(AF_ALG), x86-64: runtimes try them and do without. */
-static int routine_probe(long nr)
-{
-	switch (nr) {
-	case 425:
-		return 1;
-	case 319:
-		return 2;
-	case 41:
-		return 4;
-	default:
-		return 0;
-	}
-}
-
 static unsigned denial_weight(struct judge *j, int64_t t, const struct judge_event *ev, enum judge_signal s,
 			      uint32_t count, struct judge_program *p)
 {
 	unsigned weight = j->cfg.weight[s], points = weight * count, spent;
-	int routine = s == SIGNAL_SECCOMP_DENIED ? routine_probe(ev->syscall) : 0;
 
 	(void)t;
-	if (routine) {
-		if ((int)p->routine & routine)
+	if (ev->routine) {
+		if (p->routine & ev->routine)
 			return 0;
-		p->routine |= (unsigned)routine;
+		p->routine |= ev->routine;
 		return weight;
 	}
 	if (s == SIGNAL_SECCOMP_DENIED)
@@ -654,6 +639,11 @@ static unsigned points_of(struct judge *j, int64_t t, const struct judge_event *
 		if (!judge_first(j, t, judge_key(signal_defs[s].name, ev->subtree ? ev->subtree : "", "")))
 			return 0;
 		return j->cfg.weight[s];
+	case SIGNAL_PTRACE:
+		/* a debugger makes several of these with the programs that it starts */
+		if (!ev->own_subtree)
+			return j->cfg.weight[s] * count;
+		return judge_first(j, t, judge_key("ptrace", ev->subtree ? ev->subtree : "", "")) ? j->cfg.weight[s] : 0;
 	case SIGNAL_TAMPER:
 		if (ev->kind != EVENT_SUPERVISOR_LOST)
 			return j->cfg.weight[s];
@@ -706,6 +696,8 @@ static enum judge_signal signal_of(const struct judge *j, const struct judge_eve
 	if (ev->pid == 1 && (s == SIGNAL_MOUNT || s == SIGNAL_UNSHARE || s == SIGNAL_SETNS || s == SIGNAL_BPF ||
 			     s == SIGNAL_BPF_LIGHT))
 		return SIGNAL_NONE;
+	if (ev->supervisor && (s == SIGNAL_MOUNT || s == SIGNAL_UNSHARE || s == SIGNAL_SETNS))
+		return SIGNAL_NONE; /* what it does to start a command in its sandbox */
 	/* the supervisor goes with the VM once that has been announced */
 	if (ev->kind == EVENT_SUPERVISOR_LOST && j->phase == 2)
 		return SIGNAL_NONE;
@@ -743,7 +735,7 @@ void judge_event(struct judge *j, int64_t now_ms, const struct judge_event *ev, 
 		}
 		out->trip = judge_add(j, t, s, out->points, count);
 		/* a routine probe is no sign of probing */
-		if (p && !routine_probe(s == SIGNAL_SECCOMP_DENIED ? ev->syscall : 0) && probing(j, t, p, denials))
+		if (p && !ev->routine && probing(j, t, p, denials))
 			out->trip = true;
 	}
 	if (ev->dest && *ev->dest && first_contact(j, t, ev))

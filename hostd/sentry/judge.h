@@ -65,6 +65,8 @@ struct judge_event {
 	bool sandboxed;
 	bool supervisor;      /* sandboxd or one of its own helpers */
 	enum judge_signal signal; /* SIGNAL_NONE: that of the kind */
+	unsigned routine;     /* bits of what runtimes try and do without: scored once a program, and no probing */
+	bool own_subtree;     /* ptrace: what it traces is below the same command */
 	bool free;	      /* shown, worth nothing (a signed module, say) */
 	const char *dest;     /* flows: name or address, for first contact */
 	long syscall;	      /* seccomp_denied; -1: unknown */

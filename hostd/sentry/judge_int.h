@@ -76,6 +76,7 @@ struct judge {
 	int64_t boot_t, shutdown_t;
 	bool boot_over, shutdown_over, heard;
 	char set_by[64];
+	int64_t supervisor; /* pid of what began the session: it does so before anything of a user runs; 0: unknown */
 	struct judge_entry exempt[SIGNAL_COUNT]; /* of the shutdown phase */
 
 	struct judge_counters counters;

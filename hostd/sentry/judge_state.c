@@ -104,6 +104,7 @@ json_t *judge_export(struct judge *j, int64_t now_ms)
 				  (json_int_t)j->boot_t, "shutdown", (json_int_t)j->shutdown_t, "boot_over",
 				  j->boot_over, "shutdown_over", j->shutdown_over, "heard", j->heard, "set_by", "",
 				  "slow_told", (json_int_t)j->slow_told);
+	json_object_set_new(state, "supervisor", json_integer(j->supervisor));
 	json_object_set_new(state, "window", window_json(j));
 	json_object_set_new(state, "once", once_json(j, t));
 	json_object_set_new(state, "programs", programs_json(j, t));
@@ -240,6 +241,7 @@ int judge_import(struct judge *j, int64_t now_ms, const json_t *state, struct er
 	j->shutdown_over = shutdown_over;
 	j->heard = heard;
 	j->slow_told = slow_told;
+	j->supervisor = json_integer_value(json_object_get(state, "supervisor"));
 	snprintf(j->set_by, sizeof(j->set_by), "%s", set_by);
 	load_window(j, json_object_get(state, "window"));
 	load_once(j, json_object_get(state, "once"));

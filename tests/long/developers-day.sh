@@ -19,8 +19,8 @@ cp demo/policy.yaml "$dir/observe.yaml"
 
 	filesystem_policy:
 	  include_workdir: true
-	  read_only: [/usr, /bin, /sbin, /lib, /lib64, /etc, /proc, /sys, /var, /opt, /run]
-	  read_write: [/home/agent, /tmp, /dev]
+	  read_only: [/usr, /bin, /sbin, /lib, /lib64, /etc, /proc, /sys, /opt, /run]
+	  read_write: [/home/agent, /tmp, /dev, /var]
 
 	landlock:
 	  compatibility: best_effort
@@ -28,7 +28,7 @@ cp demo/policy.yaml "$dir/observe.yaml"
 } >"$dir/files.yaml"
 {
 	cat "$dir/files.yaml"
-	printf '\nprocess:\n  run_as_user: agent\n  run_as_group: agent\n'
+	printf '\nprocess:\n  run_as_user: sandbox\n  run_as_group: sandbox\n'
 } >"$dir/strict.yaml"
 
 rows() { holdfast timeline "$1" --json --all "${@:2}"; }

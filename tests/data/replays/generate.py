@@ -84,6 +84,11 @@ def bpf(prog_type, pid=1000, cmd=5, **more):
     return frame("bpf", pid=pid, cmd=cmd, prog_type=prog_type, attach_type=0, prog_name="p", **more)
 
 
+def trace(pid, ppid, target, exe="/usr/bin/gdb", request="attach", young=True):
+    return frame("ptrace", pid=pid, ppid=ppid, exe=exe, request=request, target_pid=target,
+                 target_start_ns=6000 if young else 4000, target_comm="t")
+
+
 # ---- nothing happens ----
 case("idle", "ten minutes of heartbeats", up(600000), 0, None, {"hello": 1, "phase": 1, "sandbox_denied": 0})
 
@@ -344,6 +349,43 @@ case("release", "a release begins a new window; the next trip is one", up() + [
 case("low-and-slow", "five points every 70 s never trip, but are said", up() + [
     at(20000, 70000, 60, frame=deny(exe="/usr/bin/p${i}", count=5))], 5, None, {"slow_score": 1, "sandbox_denied": 300})
 
+# ---- who traces whom ----
+case("ptrace-own-forks", "a debugger and the programs it starts score once a window", up() + [
+    at(19000, frame=exec_(7000, "/usr/bin/strace", ["strace", "-f", "make"], ())),
+    at(20000, 100, 50, frame=trace(7000, 1, "$i", "/usr/bin/strace")),
+    at(30000, 100, 9, frame=trace("$i", 7000, 7000, "/usr/bin/strace", "traceme"))], 3, None, {"ptrace": 59})
+case("ptrace-own-program", "so does a program that was started below the same command", up() + [
+    at(19000, frame=exec_(7000, "/bin/bash", ["bash"], ())),
+    at(19100, frame=exec_(7001, "/usr/bin/server", parents=(7000,))),
+    at(19200, frame=exec_(7002, "/usr/bin/gdb", parents=(7000,))),
+    at(20000, 100, 9, frame=trace(7002, 7000, 7001, young=False))], 3, None, {"ptrace": 9})
+case("ptrace-of-another-command", "a process of another command each time, however young it is", up() + [
+    at(19000, frame=exec_(7000, "/tmp/x", ["x"], ())),
+    at(19100, frame=exec_(7100, "/usr/bin/ssh-agent", ["ssh-agent"], ())),
+    at(20000, 100, 9, frame=trace(7000, 1, 7100, "/tmp/x"))], 27, 20600, {"ptrace": 9, "score_trip": 1}, trip_by="ptrace")
+case("ptrace-of-older-forks", "so does one that was there before its tracer and was never seen to exec", up() + [
+    at(19000, frame=exec_(7000, "/tmp/x", ["x"], ())),
+    at(20000, 100, 9, frame=trace(7000, 1, "$i", "/tmp/x", young=False))], 27, 20600, {"ptrace": 9}, trip_by="ptrace")
+case("ptrace-me-of-a-stranger", "a traceme that names another parent is no debugger's child", up() + [
+    at(20000, 100, 7, frame=trace(7000, 6999, 5, "/tmp/x", "traceme"))], 21, 20600, {"ptrace": 7}, trip_by="ptrace")
+
+# ---- what is nobody's doing ----
+case("supervisor-starts-commands", "the supervisor's mounts and namespaces for each command cost nothing", up() + [
+    at(20000, 1000, 20, frame=frame("unshare", pid="$i", ppid=300, exe="/init", sandbox=False, op="unshare", flags=131072)),
+    at(20100, 1000, 20, frame=frame("mount", pid="$i", ppid=300, exe="/init", sandbox=False, op="mount", target="/"))],
+    0, None, {"unshare": 20, "mount": 20})
+case("supervisor-impersonated", "inside the sandbox its name and its parent help nobody", up() + [
+    at(20000, 1000, 5, frame=frame("mount", pid=8000, ppid=300, exe="/init", op="mount", target="/mnt")),
+    at(20000, 1000, 5, frame=frame("mount", pid=8001, ppid=299, exe="/init", sandbox=False, op="mount", target="/mnt"))],
+    4, None, {"mount": 10})
+case("pycache", "a Python that may not keep what it compiled is no prober", up() + [
+    at(20000, 100, 40, frame=deny(exe="/usr/bin/gdb", op="mkdir", path="/usr/share/gdb/d${i}/__pycache__"))], 1, None,
+    {"sandbox_denied": 40, "probing": 0})
+case("pycache-of-a-prober", "what else it is refused counts as ever", up() + [
+    at(20000, 100, 10, frame=deny(exe="/usr/bin/gdb", op="mkdir", path="/usr/share/gdb/d${i}/__pycache__")),
+    at(22000, 100, 10, frame=deny(exe="/usr/bin/gdb", path="/root/${i}"))], 15, None,
+    {"sandbox_denied": 20, "probing": 1})
+
 # ---- ordinary work ----
 case("rate-500-execs", "500 program starts a second for a minute are nothing by volume alone", up() + [
     at(20000, 2, 30000, frame=exec_(pid="$i", path="/usr/bin/cc1", parents=(4000,)))], 0, None, {"exec": 30000})
@@ -353,6 +395,7 @@ case("rate-500-flows", "500 flows a second are nothing, and two rows", up() + [
     {"net_flow": 10000, "net_flow#": 2})
 day = up() + [
     # apt through sudo
+    at(19000, frame=exec_(4000, "/bin/bash", ["bash", "day"], (), start_ns=1)),
     at(20000, frame=exec_(5001, "/usr/bin/sudo", ["sudo", "apt-get", "install", "jq"], (4000,))),
     at(20010, frame=frame("cred_gain", pid=5001, exe="/usr/bin/sudo", ppid=4000, **cred)),
     at(20100, 20, 200, frame=exec_("$i", "/usr/bin/dpkg", ["dpkg", "--unpack"], (5001, 4000))),
@@ -366,8 +409,13 @@ day = up() + [
     at(40000, 3, 3000, frame=exec_("$i", "/usr/bin/cc1", ["cc1", "x.c"], (5200, 4000))),
     at(50000, 20, 40, frame=exec_("$i", "/usr/bin/git", ["git", "status"], (4000,))),
     # gdb and strace
-    at(52000, frame=frame("ptrace", pid=5301, ppid=4000, exe="/usr/bin/gdb", request="traceme", target_pid=5302)),
-    at(55000, frame=frame("ptrace", pid=5303, ppid=4000, exe="/usr/bin/strace", request="attach", target_pid=5304)),
+    at(51000, frame=exec_(5301, "/usr/bin/gdb", parents=(4000,))),
+    at(51000, frame=exec_(5303, "/usr/bin/strace", parents=(4000,))),
+    at(52000, frame=trace(5302, 5301, 5301, "/usr/bin/gdb", "traceme")),
+    at(52100, frame=trace(5301, 4000, 5302, "/usr/bin/gdb")),
+    at(55000, frame=trace(5303, 4000, 5304, "/usr/bin/strace")),
+    at(55100, frame=trace(5305, 5303, 5303, "/usr/bin/strace", "traceme")),
+    at(55200, frame=trace(5303, 4000, 5306, "/usr/bin/strace")),
     # a container: shim below pid 1
     at(60000, frame=exec_(5400, "/usr/bin/containerd-shim", ["shim"], ())),
     at(60100, 20, 40, frame=mount(5400, 1, "/var/lib/${i}")),
@@ -378,8 +426,8 @@ day = up() + [
     at(85000, 100, 6, frame=frame("unshare", pid=5500, ppid=4000, exe="/usr/bin/chromium", op="unshare", flags=0)),
     at(80000, 1000, 30, frame={**beat(1), "rate_limited": {"exec": "$i"}}),
 ]
-case("developers-day", "apt, npm ci, make -j, git, gdb, strace, a container and a browser within 90 s", day, 19, None,
-     {"ptrace": 2, "mount": 40, "cred_gain": 1, "score_trip": 0})
+case("developers-day", "apt, npm ci, make -j, git, gdb, strace, a container and a browser within 90 s", day, 16, None,
+     {"ptrace": 5, "mount": 40, "cred_gain": 1, "score_trip": 0})
 
 # ---- attacks as they come ----
 case("attack-root-blinds", "root turns ftrace off, loads BPF, then its canary dies", up() + [
