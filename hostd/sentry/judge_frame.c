@@ -50,7 +50,7 @@ static uint64_t root_key(int64_t pid, int64_t start_ns)
 }
 
 /*
- * The outermost ancestor below pid 1: the command that the supervisor started, the service, the container's shim.
+ * The outermost ancestor below pid 1 or the supervisor: the command that was started, the service, the container's shim.
  * The chain of an exec tells it; events without a chain find their process or its parent among those remembered.
  */
 static uint64_t subtree_root(struct judge *j, const json_t *frame, int64_t pid, int64_t start_ns)
@@ -66,7 +66,7 @@ static uint64_t subtree_root(struct judge *j, const json_t *frame, int64_t pid, 
 		return root ? root : root_key(pid, start_ns);
 	}
 	json_array_foreach (chain, i, link) {
-		if (integer(link, "pid") == 1)
+		if (integer(link, "pid") == 1 || (j->supervisor && integer(link, "pid") == j->supervisor))
 			break;
 		last = link;
 	}

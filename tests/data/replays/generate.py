@@ -374,6 +374,11 @@ case("supervisor-starts-commands", "the supervisor's mounts and namespaces for e
     at(20000, 1000, 20, frame=frame("unshare", pid="$i", ppid=300, exe="/init", sandbox=False, op="unshare", flags=131072)),
     at(20100, 1000, 20, frame=frame("mount", pid="$i", ppid=300, exe="/init", sandbox=False, op="mount", target="/"))],
     0, None, {"unshare": 20, "mount": 20})
+case("commands-are-subtrees", "two commands of the supervisor are two subtrees, not one", up() + [
+    at(20000, frame=exec_(7000, "/bin/bash", ["bash"], (300,))),
+    at(20100, frame=exec_(7100, "/bin/bash", ["bash"], (300,))),
+    at(21000, 100, 3, frame=mount(7001, 7000)), at(22000, 100, 3, frame=mount(7101, 7100)),
+    at(23000, frame=trace(7000, 300, 7100, "/bin/bash"))], 7, None, {"mount": 6, "ptrace": 1})
 case("supervisor-impersonated", "inside the sandbox its name and its parent help nobody", up() + [
     at(20000, 1000, 5, frame=frame("mount", pid=8000, ppid=300, exe="/init", op="mount", target="/mnt")),
     at(20000, 1000, 5, frame=frame("mount", pid=8001, ppid=299, exe="/init", sandbox=False, op="mount", target="/mnt"))],
