@@ -159,11 +159,16 @@ static void send_soon(struct connection *c)
 static void answer(struct api_call *call, json_t *frame, int fd)
 {
 	struct connection *c = call->connection;
+	int rc = queue(c, frame, fd);
 
-	if (queue(c, frame, fd))
-		log_warn("api: an answer to pid %d was too long or not read", c->pid);
 	call_free(call);
-	send_soon(c);
+	if (!rc) {
+		send_soon(c);
+		return;
+	}
+	/* without it the client would wait for ever */
+	log_warn("api: an answer to pid %d was too long or not read: it is let go", c->pid);
+	drop(c);
 }
 
 void api_reply(struct api_call *call, json_t *result)

@@ -89,6 +89,7 @@ int cmd_cp(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_quarantine(int argc, char **argv);
 int cmd_release(int argc, char **argv);
+int cmd_evidence(int argc, char **argv);
 int cmd_daemon(int argc, char **argv);
 int cmd_policy(int argc, char **argv);
 int cmd_timeline(int argc, char **argv);

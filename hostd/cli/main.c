@@ -19,6 +19,7 @@ static const struct cli_verb verbs[] = {
 	{ "alerts", cmd_alerts, "alerts", "alerts, and a test of their channels" },
 	{ "quarantine", cmd_quarantine, "quarantine WS", "cut a workspace off and pause it" },
 	{ "release", cmd_release, "release WS", "let a quarantined workspace run again" },
+	{ "evidence", cmd_evidence, "evidence export WS --out DIR", "disks, policy, timeline, RAM of one that stands still" },
 	{ "doctor", cmd_doctor, "doctor", "what works on this machine, and what to do where it doesn't" },
 	{ "daemon", cmd_daemon, "daemon status|stop", "the background process" },
 	{ "version", cmd_version, "version", "this program's version" },

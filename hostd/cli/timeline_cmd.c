@@ -3,13 +3,15 @@
  * holdfast timeline: list, follow, show, export, verify.
  *
  * All of them read the database (or a file) themselves, on a read-only connection: they work while hostd runs and when
- * it does not, and see what is durable.
+ * it does not, and see what is durable. --follow is told of new rows by hostd, and reads the database whenever it has
+ * to catch up.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,10 +20,11 @@
 #include "hostd/cli/timeline_print.h"
 #include "hostd/store/export.h"
 #include "hostd/store/verify.h"
+#include "hostd/ws/workspace.h"
 #include "lib/cleanup.h"
 #include "lib/json.h"
 
-#define FOLLOW_MS 200
+#define RETRY_MS 500
 #define LIST_DEFAULT 200
 
 static const char usage_list[] =
@@ -31,12 +34,13 @@ static const char usage_list[] =
 	"       holdfast timeline show ID [--json]\n"
 	"       holdfast timeline export [WS] --out FILE [--frames] [filters]\n"
 	"       holdfast timeline verify [FILE] [--key FINGERPRINT|FILE]... [--json]\n"
+	"       holdfast timeline rotate [--new-key]\n"
 	"       holdfast timeline kinds";
 
 struct timeline_args {
 	struct query q;
 	const char *since, *until, *kinds, *engines, *verdicts, *min_weight, *limit, *color, *out;
-	bool follow, json, csv, ocsf, relative, frames;
+	bool follow, json, csv, ocsf, relative, frames, new_key;
 	json_t *keys;
 };
 
@@ -118,6 +122,7 @@ static int parse_args(int *argc, char ***argv, struct timeline_args *a)
 		{ "color", NULL, &a->color, NULL },
 		{ "out", NULL, &a->out, NULL },
 		{ "frames", &a->frames, NULL, NULL },
+		{ "new_key", &a->new_key, NULL, NULL },
 		{ "key", NULL, NULL, a->keys },
 		{ NULL, NULL, NULL, NULL },
 	};
@@ -192,27 +197,60 @@ static int list_row(void *u, const struct store_row *row)
 	return l->failed; /* the reader has gone: stop quietly */
 }
 
-/* Asks again when the database changed; a row is printed as soon as it is durable. */
-static int follow(struct query_db *db, struct listing *l, struct err *e)
+/* A row that hostd pushed, in the form of those that were read here. */
+static int on_pushed(void *u, const json_t *event)
+{
+	struct listing *l = u;
+	_cleanup_free_ char *data = NULL;
+	struct store_row row;
+
+	if (query_row_from_json(event, &row, &data, NULL))
+		return 0; /* a kind that this program does not know */
+	l->style.now_ns = now_ns();
+	list_row(l, &row);
+	l->failed |= fflush(stdout) != 0;
+	return l->failed;
+}
+
+/* 0: the reader went; 1: ask again; -1. hostd is started once: whoever stops it later meant it. */
+static int follow_once(struct listing *l, bool start, struct err *e)
 {
 	struct query q = l->args->q;
-	const struct timespec pause = { .tv_nsec = FOLLOW_MS * 1000000 };
+	struct api_client *client;
+	json_t *params, *end;
+
+	client = api_client_open(cli_paths(), start, e);
+	if (!client)
+		return start ? -1 : 1;
+	q.limit = 0;
+	q.since_ns = 0;
+	q.after_id = l->last;
+	params = query_to_json(&q);
+	end = api_client_call(client, "timeline.follow", params, on_pushed, l, e);
+	json_decref(end);
+	api_client_close(client);
+	return l->failed ? 0 : 1;
+}
+
+static int follow(struct query_db *db, struct listing *l, struct err *e)
+{
+	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000 };
+	struct query q = l->args->q;
+	int rc = 1;
 
 	q.limit = 0;
 	q.since_ns = 0;
-	while (!l->failed) {
-		fflush(stdout);
-		if (ferror(stdout))
-			break;
-		nanosleep(&pause, NULL);
-		if (!query_changed(db))
-			continue;
+	for (bool first = true; rc > 0 && !l->failed; first = false) {
+		if (!first)
+			nanosleep(&pause, NULL);
 		q.after_id = l->last;
-		l->style.now_ns = now_ns();
 		if (query_run(db, &q, list_row, l, e))
 			return cli_fail(e);
+		if (fflush(stdout) || l->failed)
+			break;
+		rc = follow_once(l, first, e);
 	}
-	return CLI_OK;
+	return rc < 0 ? cli_fail(e) : CLI_OK;
 }
 
 static int list(struct timeline_args *a)
@@ -285,8 +323,7 @@ static int show(int argc, char **argv, struct timeline_args *a)
 
 /* ---- export ---- */
 
-/* Written beside its place and moved there when it is whole. */
-static int export_to(const char *path, const struct timeline_args *a, struct export_totals *totals, struct err *e)
+int timeline_export_to(const char *path, const struct query *q, bool frames, struct export_totals *totals, struct err *e)
 {
 	char db[PATHS_MAX + 16], key[PATHS_MAX + 32], tmp[PATHS_MAX + 16];
 	_cleanup_fclose_ FILE *out = NULL;
@@ -299,7 +336,7 @@ static int export_to(const char *path, const struct timeline_args *a, struct exp
 	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0 || !(out = fdopen(fd, "w")))
 		return err_errno(e, "%s", tmp);
-	rc = export_file(db, key, &a->q, a->frames, out, totals, e);
+	rc = export_file(db, key, q, frames, out, totals, e);
 	if (!rc && (fflush(out) || fsync(fd) < 0 || rename(tmp, path) < 0))
 		rc = err_errno(e, "%s", path);
 	if (rc)
@@ -316,7 +353,7 @@ static int export_verb(int argc, char **argv, struct timeline_args *a)
 		return cli_usage("timeline export [WS] --out FILE [--frames] [filters]");
 	a->q.ws = argc == 2 ? argv[1] : NULL;
 	a->q.all = true;
-	if (export_to(a->out, a, &totals, &e))
+	if (timeline_export_to(a->out, &a->q, a->frames, &totals, &e))
 		return cli_fail(&e);
 	if (a->json)
 		cli_print_json(json_pack("{s:s,s:I,s:I,s:I}", "file", a->out, "rows", (json_int_t)totals.rows, "omitted",
@@ -406,6 +443,71 @@ static int verify_verb(int argc, char **argv, struct timeline_args *a)
 	return rc ? CLI_FAILED : CLI_OK;
 }
 
+/* ---- rotate ---- */
+
+/* The lock of hostd, so that none runs or starts meanwhile. */
+static int lock_hostd(struct err *e)
+{
+	char path[PATHS_MAX + 16];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/hostd.lock", cli_paths()->run);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return err_errno(e, "%s", path);
+	if (flock(fd, LOCK_EX | LOCK_NB)) {
+		close(fd);
+		return err_set(e, "hostd runs: holdfast daemon stop first");
+	}
+	return fd;
+}
+
+/* The old timeline cannot say what was in quarantine: then everything is. */
+static int hold_all(const struct store_config *cfg, struct err *e)
+{
+	_cleanup_json_ json_t *names = ws_names(cli_paths(), e);
+	_cleanup_json_ json_t *state = json_pack("{s:i,s:s,s:s,s:I}", "schema", 1, "state", "held", "reason",
+						 "the timeline was damaged, and with it what was in quarantine", "since",
+						 (json_int_t)time(NULL));
+	_cleanup_free_ char *text = json_text(state);
+	const json_t *name;
+	struct store *s;
+	size_t i;
+	int rc = 0;
+
+	if (!names || !text || store_open(cfg, NULL, NULL, &s, e))
+		return -1;
+	json_array_foreach (names, i, name)
+		if (rc >= 0)
+			rc = store_put_state(s, json_string_value(name), "quarantine", text, e);
+	if (rc >= 0)
+		rc = store_sync(s, 10000, e);
+	store_close(s);
+	return rc < 0 ? -1 : 0;
+}
+
+static int rotate(int argc, char **argv, struct timeline_args *a)
+{
+	char path[PATHS_MAX + 16], moved[PATHS_MAX + 64], why[128];
+	struct store_config cfg = { .path = path };
+	_cleanup_close_ int lock = -1;
+	struct err e = { "" };
+	bool lost;
+
+	(void)argv;
+	if (argc != 1)
+		return cli_usage("timeline rotate [--new-key]");
+	db_path(path, sizeof(path));
+	snprintf(why, sizeof(why), "%s asked for it%s", cli_author(), a->new_key ? ", and for a new key" : "");
+	lock = lock_hostd(&e);
+	if (lock < 0 || store_rotate(&cfg, why, a->new_key, moved, sizeof(moved), &lost, &e) || (lost && hold_all(&cfg, &e)))
+		return cli_fail(&e);
+	printf("a new timeline was begun; the old one is %s\n", moved);
+	if (lost)
+		puts("it could not be read, so every workspace is held in quarantine: holdfast release WS for each that may run");
+	return CLI_OK;
+}
+
 static int kinds(void)
 {
 	printf("%-22s %-9s %-8s %6s  %s\n", "kind", "engine", "verdict", "weight", "reads as");
@@ -421,7 +523,7 @@ static int dispatch(int argc, char **argv, struct timeline_args *a)
 	static const struct {
 		const char *name;
 		int (*fn)(int argc, char **argv, struct timeline_args *a);
-	} verbs[] = { { "show", show }, { "export", export_verb }, { "verify", verify_verb } };
+	} verbs[] = { { "show", show }, { "export", export_verb }, { "verify", verify_verb }, { "rotate", rotate } };
 
 	for (size_t i = 0; argc && i < sizeof(verbs) / sizeof(verbs[0]); i++)
 		if (!strcmp(argv[0], verbs[i].name))

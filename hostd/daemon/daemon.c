@@ -138,7 +138,18 @@ static void pin_key(const struct hostd *hostd)
 		log_warn("the timeline's key was not pinned: %s", err.text);
 }
 
-static int open_store(struct hostd *hostd, struct err *err)
+/* What a person can do about a timeline that does not open. */
+static int store_refused(const struct hostd *hostd, struct err *err)
+{
+	struct err why = *err;
+
+	if (access(hostd->paths.store, W_OK) < 0)
+		return err_set(err, "%s cannot be written (%s): %s", hostd->paths.store, strerror(errno), why.text);
+	return err_set(err, "%s (holdfast timeline verify says where it is damaged, holdfast timeline rotate begins a new one)",
+		       why.text);
+}
+
+int daemon_open_store(struct hostd *hostd, struct err *err)
 {
 	static const struct store_ops ops = {
 		.durable = on_durable, .row = on_row, .health = on_health, .writable = on_writable,
@@ -147,7 +158,7 @@ static int open_store(struct hostd *hostd, struct err *err)
 
 	snprintf(hostd->db_path, sizeof(hostd->db_path), "%s/timeline.db", hostd->paths.store);
 	if (store_open(&config, &ops, hostd, &hostd->store, err))
-		return -1;
+		return store_refused(hostd, err);
 	pin_key(hostd);
 	return loop_fd_add(hostd->loop, store_fd(hostd->store), EPOLLIN, store_event, hostd, err) ? 0 : -1;
 }
@@ -224,7 +235,7 @@ static bool is_a_qemu(void *user, int pid)
 static int serve(struct hostd *hostd, struct err *err)
 {
 	ws_sweep(&hostd->paths);
-	if (open_store(hostd, err))
+	if (daemon_open_store(hostd, err))
 		return -1;
 	hostd->alerts = alerts_new(hostd);
 	if (!hostd->alerts)

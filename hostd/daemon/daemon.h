@@ -28,6 +28,9 @@ struct hostd {
 /* `hostd` without arguments: runs until it is told to stop. Returns the exit code. */
 int daemon_main(void);
 
+/* The timeline of @hostd (its paths and loop are set), its events on the loop: acknowledgements, --follow, flow control. */
+int daemon_open_store(struct hostd *hostd, struct err *err);
+
 /* Appends a row of hostd's own or a workspace's life; data is consumed. */
 void daemon_note(struct hostd *hostd, const char *ws, enum event_kind kind, json_t *data);
 

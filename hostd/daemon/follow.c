@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* `timeline --follow`: new rows to every client that asked for them. */
+/*
+ * `timeline --follow`: new rows to every client that asked for them.
+ *
+ * A client says which row it has last; what is durable since then is read from the database, and from there on each row
+ * is pushed as the store tells of it. A client that reads too slowly is let go once its connection's queue is full: it
+ * catches up from the database by itself and asks again, and nobody waited for it.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "hostd/daemon/daemon.h"
 #include "hostd/store/query.h"
 
-enum { FOLLOWS_MAX = 16 };
+enum { FOLLOWS_MAX = 16, BEHIND_MAX = 5000 };
 
 struct follow {
 	struct hostd *hostd;
@@ -14,6 +20,9 @@ struct follow {
 	struct api_call *call;
 	json_t *params; /* query's strings point into it */
 	struct query query;
+	uint64_t last; /* pushed, or had before */
+	unsigned behind;
+	bool failed;
 };
 
 static void follow_end(void *user)
@@ -26,6 +35,40 @@ static void follow_end(void *user)
 	*at = f->next;
 	json_decref(f->params);
 	free(f);
+}
+
+/* One row to one client, unless it had it. Nonzero: it does not keep up. */
+static int push(struct follow *f, const struct store_row *row)
+{
+	if (row->id <= f->last || !query_fits(&f->query, row))
+		return 0;
+	f->last = row->id;
+	return api_push(f->call, query_row_json(row));
+}
+
+static int push_missed(void *user, const struct store_row *row)
+{
+	struct follow *f = user;
+
+	f->failed = push(f, row) != 0;
+	f->behind++;
+	return f->failed;
+}
+
+/* What came between the client's own reading and now. */
+static int catch_up(struct follow *f, struct err *err)
+{
+	struct query query = f->query;
+	struct query_db *db = NULL;
+	int rc;
+
+	query.limit = BEHIND_MAX;
+	query.newest_first = false;
+	rc = query_open(f->hostd->db_path, &db, err) || query_run(db, &query, push_missed, f, err) ? -1 : 0;
+	query_close(db);
+	if (!rc && (f->failed || f->behind == BEHIND_MAX))
+		rc = err_set(err, "behind");
+	return rc;
 }
 
 void follow_add(struct hostd *hostd, struct api_call *call, const json_t *params)
@@ -42,7 +85,7 @@ void follow_add(struct hostd *hostd, struct api_call *call, const json_t *params
 		return;
 	}
 	*f = (struct follow){ .hostd = hostd, .call = call, .params = json_deep_copy(params) };
-	if (query_from_json(f->params, &f->query, &err)) {
+	if (query_from_json(f->params, &f->query, &err) || (f->query.after_id && catch_up(f, &err))) {
 		api_fail_err(call, &err);
 		json_decref(f->params);
 		free(f);
@@ -55,17 +98,18 @@ void follow_add(struct hostd *hostd, struct api_call *call, const json_t *params
 
 void follow_row(struct hostd *hostd, const struct store_row *row)
 {
-	struct follow *next;
+	struct follow *f = hostd->follows;
 
-	for (struct follow *f = hostd->follows; f; f = next) {
-		next = f->next;
-		if (!query_fits(&f->query, row))
+	while (f) {
+		struct api_call *call = f->call;
+
+		if (!push(f, row)) {
+			f = f->next;
 			continue;
-		if (api_push(f->call, query_row_json(row))) {
-			struct api_call *call = f->call;
-
-			follow_end(f);
-			api_fail(call, "rows came faster than they were read; start --follow again");
 		}
+		follow_end(f);
+		api_call_on_cancel(call, NULL, NULL);
+		api_fail(call, "behind");
+		f = hostd->follows; /* more than this one may be gone; none gets a row twice */
 	}
 }

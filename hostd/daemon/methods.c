@@ -11,6 +11,7 @@
 #include <holdfast/role.h>
 
 #include "hostd/daemon/alerts.h"
+#include "hostd/daemon/evidence.h"
 #include "hostd/daemon/policy_methods.h"
 #include "hostd/daemon/workspace.h"
 #include "hostd/store/query.h"
@@ -508,6 +509,34 @@ static void ws_reset(void *user, struct api_call *call, const json_t *params)
 	api_reply(call, workspace_json(ws));
 }
 
+static void evidence_begin_method(void *user, struct api_call *call, const json_t *params)
+{
+	struct workspace *ws = named(user, call, params);
+	struct err err;
+	bool ram;
+
+	if (!ws)
+		return;
+	if (json_opt_bool(params, "ram", &ram, false, &err))
+		api_fail_err(call, &err);
+	else
+		evidence_begin(ws, call, ram);
+}
+
+static void evidence_done_method(void *user, struct api_call *call, const json_t *params)
+{
+	struct workspace *ws = named(user, call, params);
+	const char *file, *sha256;
+	struct err err;
+
+	if (!ws)
+		return;
+	if (json_get_str(params, "file", &file, &err) || json_get_str(params, "sha256", &sha256, &err))
+		api_fail_err(call, &err);
+	else
+		evidence_done(ws, call, file, sha256, author(params));
+}
+
 /* ---- policy ---- */
 
 static void policy_get_method(void *user, struct api_call *call, const json_t *params)
@@ -589,6 +618,8 @@ static const char *const apply_params[] = { "name", "policy", "author", "dry_run
 static const char *const rollback_params[] = { "name", "version", "author", NULL };
 static const char *const force_params[] = { "name", "force", "author", NULL };
 static const char *const exec_params[] = { "name", "command", "author", NULL };
+static const char *const evidence_begin_params[] = { "name", "ram", "author", NULL };
+static const char *const evidence_done_params[] = { "name", "file", "sha256", "author", NULL };
 static const char *const query_params[] = { "ws", "since_ns", "until_ns", "after_id", "before_id", "kinds", "engines",
 					    "verdicts", "min_weight", "grep", "match", "all", "newest_first",
 					    "limit", NULL };
@@ -606,6 +637,8 @@ const struct api_method daemon_methods[] = {
 	{ "ws.reset", name_only, ws_reset },
 	{ "ws.quarantine", name_only, ws_quarantine },
 	{ "ws.release", name_only, ws_release },
+	{ "evidence.begin", evidence_begin_params, evidence_begin_method },
+	{ "evidence.done", evidence_done_params, evidence_done_method },
 	{ "exec.open", exec_params, exec_open },
 	{ "policy.get", name_only, policy_get_method },
 	{ "policy.apply", apply_params, policy_apply_method },

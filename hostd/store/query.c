@@ -19,7 +19,6 @@
 
 struct query_db {
 	sqlite3 *sql;
-	int64_t version;
 };
 
 #define COLUMNS                                                                                                        \
@@ -304,15 +303,6 @@ static int64_t one_number(struct query_db *db, const char *text)
 		n = sqlite3_column_int64(st, 0);
 	sqlite3_finalize(st);
 	return n;
-}
-
-bool query_changed(struct query_db *db)
-{
-	int64_t version = one_number(db, "PRAGMA data_version");
-	bool changed = version != db->version;
-
-	db->version = version;
-	return changed;
 }
 
 uint64_t query_last_id(struct query_db *db)

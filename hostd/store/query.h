@@ -34,14 +34,10 @@ void query_close(struct query_db *db);
 /* Rows come oldest first (unless newest_first); of more than @limit the newest are taken. Kinds that this program
  * does not know are left out. */
 int query_run(struct query_db *db, const struct query *q, query_row_fn fn, void *u, struct err *e);
-/* Would this row be among the results? For --follow; limit and order are not looked at. */
-bool query_fits(const struct query *q, const struct store_row *row);
 int query_row(struct query_db *db, uint64_t id, query_row_fn fn, void *u, struct err *e);
 /* The frame behind a row, with its chain of processes; NULL: there is none. */
 json_t *query_frame(struct query_db *db, const char *ws, const char *boot, uint32_t epoch, uint64_t seq);
 
-/* Did another connection commit since the last call (or since the connection was opened)? */
-bool query_changed(struct query_db *db);
 uint64_t query_last_id(struct query_db *db);
 /* Length of the longest name of a workspace that has rows. */
 int query_ws_width(struct query_db *db);

@@ -1408,30 +1408,3 @@ int store_key_fingerprint(const char *key_path, char out[STORE_FINGERPRINT_SIZE]
 	chain_fingerprint(&public, out);
 	return 0;
 }
-
-int store_rotate(const struct store_config *cfg, char *moved, size_t size, struct err *e)
-{
-	static const char *const suffixes[] = { "", "-wal", "-shm", ".anchor" };
-	char stamp[32];
-	time_t now = time(NULL);
-	struct tm tm;
-
-	strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", gmtime_r(&now, &tm));
-	if ((size_t)snprintf(moved, size, "%s.%s", cfg->path, stamp) >= size)
-		return err_set(e, "timeline: path is too long");
-	if (access(moved, F_OK) == 0)
-		return err_set(e, "%s is there already", moved);
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		_cleanup_free_ char *from = path_with(cfg->path, suffixes[i]), *to = path_with(moved, suffixes[i]);
-
-		if (!from || !to)
-			return err_set(e, "timeline: out of memory");
-		if (i == 3 && cfg->anchor_path) {
-			free(from);
-			from = strdup(cfg->anchor_path);
-		}
-		if (rename(from, to) < 0 && (errno != ENOENT || i == 0))
-			return err_errno(e, "rename %s", from);
-	}
-	return 0;
-}

@@ -151,8 +151,14 @@ void store_stats(struct store *s, struct store_stats *out);
 
 /* Removes whole checkpoints that ended before now - keep_days; a jump of the clock holds it back. */
 int store_prune(struct store *s, unsigned keep_days, unsigned timeout_ms, struct err *e);
-/* Moves a damaged (or any) timeline aside as PATH.<UTC time>; the next store_open() begins a new one that names it. */
-int store_rotate(const struct store_config *cfg, char *moved, size_t size, struct err *e);
+/*
+ * rotate.c: sets the timeline aside (a damaged one, or to begin anew) and begins a new one that names it, in its first row
+ * with @why. No store of @cfg may be open. What is kept of workspaces (quarantine, scores, runs) is taken over; if it
+ * cannot be read, *lost is true and nothing of it is known. With @new_key the key stays with what it signed. @moved: the
+ * old database's path.
+ */
+int store_rotate(const struct store_config *cfg, const char *why, bool new_key, char *moved, size_t size, bool *lost,
+		 struct err *e);
 
 static inline uint64_t store_proc(uint64_t pid, uint64_t start_ns)
 {

@@ -4,13 +4,16 @@ _holdfast() {
 	local word=${COMP_WORDS[COMP_CWORD]} verb=${COMP_WORDS[1]}
 	case $COMP_CWORD:$verb in
 	1:*)
-		COMPREPLY=($(compgen -W "ws run exec shell policy timeline alerts quarantine release doctor daemon version" -- "$word"))
+		COMPREPLY=($(compgen -W "ws run exec shell cp policy timeline alerts quarantine release evidence doctor daemon version" -- "$word"))
 		return ;;
 	2:ws)
 		COMPREPLY=($(compgen -W "create set start stop list show reset delete" -- "$word"))
 		return ;;
 	2:policy)
 		COMPREPLY=($(compgen -W "check show explain diff history rollback apply eval prove learn" -- "$word"))
+		return ;;
+	2:evidence)
+		COMPREPLY=($(compgen -W "export" -- "$word"))
 		return ;;
 	2:daemon)
 		COMPREPLY=($(compgen -W "status stop" -- "$word"))

@@ -607,6 +607,7 @@ static void a_damaged_page_is_named(void **state)
 	char junk[4096], moved[200];
 	struct stat st;
 	struct err e;
+	bool lost;
 	int fd;
 
 	fill(f, 2000);
@@ -634,12 +635,40 @@ static void a_damaged_page_is_named(void **state)
 		f->s = NULL;
 	}
 	/* the way out: set it aside and begin again */
-	assert_int_equal(store_rotate(&f->cfg, moved, sizeof(moved), &e), 0);
+	assert_int_equal(store_rotate(&f->cfg, "it was damaged", false, moved, sizeof(moved), &lost, &e), 0);
 	assert_int_equal(access(moved, F_OK), 0);
 	open_it(f);
 	exec_row(f, "demo", 1);
 	assert_int_equal(store_checkpoint(f->s, 5000, NULL), 0);
 	verified(f, 0);
+}
+
+static void rotation_takes_along_what_is_held(void **state)
+{
+	struct fixture *f = *state;
+	struct query q = { .all = true };
+	_cleanup_free_ char *held = NULL;
+	char moved[200], key[2][STORE_FINGERPRINT_SIZE], path[220];
+	struct err e;
+	bool lost = true;
+
+	fill(f, 50);
+	assert_true(store_put_state(f->s, "demo", "quarantine", "{\"state\":\"held\"}", &e) >= 0);
+	closed(f);
+	snprintf(path, sizeof(path), "%s.key", f->path);
+	assert_int_equal(store_key_fingerprint(path, key[0], &e), 0);
+	assert_int_equal(store_rotate(&f->cfg, "a test", true, moved, sizeof(moved), &lost, &e), 0);
+	assert_false(lost);
+	assert_int_equal(store_key_fingerprint(path, key[1], &e), 0);
+	assert_string_not_equal(key[0], key[1]);
+	open_it(f);
+	held = store_get_state(f->s, "demo", "quarantine");
+	assert_string_equal(held, "{\"state\":\"held\"}");
+	q.kinds[EVENT_STORE_ROTATED / 64] = 1ull << (EVENT_STORE_ROTATED % 64);
+	assert_int_equal(ask(f, &q).n, 1);
+	/* the old one stays checkable, by its own key */
+	snprintf(path, sizeof(path), "%s.key.pub", moved);
+	assert_int_equal(access(path, F_OK), 0);
 }
 
 static void what_is_no_database_is_refused(void **state)
@@ -691,6 +720,7 @@ int main(void)
 		T(a_jump_of_the_clock_holds_pruning_back),
 		T(a_full_disk_is_said_and_loses_nothing),
 		T(a_damaged_page_is_named),
+		T(rotation_takes_along_what_is_held),
 		T(what_is_no_database_is_refused),
 		T(two_timelines_do_not_share_a_key_file_by_accident),
 	};
