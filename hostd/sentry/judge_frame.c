@@ -120,6 +120,20 @@ static unsigned routine_denial(const json_t *frame)
 	return name && !strcmp(name, "/__pycache__") && !strcmp(string(frame, "op"), "mkdir") ? 8 : 0;
 }
 
+/*
+ * The supervisor, its helpers outside the sandbox, and what it forked for a command until that begins: such a process is
+ * in the sandbox already, still runs the supervisor's own program (the initramfs's /init) and was never seen to exec.
+ */
+static bool is_supervisor(struct judge *j, const json_t *frame, const struct judge_event *ev)
+{
+	if (!j->supervisor)
+		return false;
+	if (ev->pid == j->supervisor)
+		return true;
+	return integer(frame, "ppid") == j->supervisor &&
+	       (!ev->sandboxed || (!strcmp(string(frame, "exe"), "/init") && !root_of(j, ev->pid)));
+}
+
 /* Errors that say "already there" or "no such device", not "you may not". */
 static bool harmless_load_error(int64_t result)
 {
@@ -291,8 +305,7 @@ int judge_frame(struct judge *j, int64_t now_ms, const char *type, const json_t 
 	ev->start_ns = (uint64_t)integer(frame, "start_ns");
 	ev->count = integer(frame, "count") > 0 ? (uint32_t)integer(frame, "count") : 1;
 	ev->sandboxed = json_is_true(json_object_get(frame, "sandbox"));
-	ev->supervisor = j->supervisor && !ev->sandboxed &&
-			 (ev->pid == j->supervisor || integer(frame, "ppid") == j->supervisor);
+	ev->supervisor = is_supervisor(j, frame, ev);
 	ev->program = kind == EVENT_EXEC ? string(frame, "path") : string(frame, "exe");
 	if (!*ev->program)
 		ev->program = string(frame, "comm");

@@ -371,15 +371,17 @@ case("ptrace-me-of-a-stranger", "a traceme that names another parent is no debug
 
 # ---- what is nobody's doing ----
 case("supervisor-starts-commands", "the supervisor's mounts and namespaces for each command cost nothing", up() + [
-    at(20000, 1000, 20, frame=frame("unshare", pid="$i", ppid=300, exe="/init", sandbox=False, op="unshare", flags=131072)),
-    at(20100, 1000, 20, frame=frame("mount", pid="$i", ppid=300, exe="/init", sandbox=False, op="mount", target="/"))],
-    0, None, {"unshare": 20, "mount": 20})
+    at(20000, 1000, 20, frame=frame("unshare", pid="$i", ppid=300, exe="/init", op="unshare", flags=131072)),
+    at(20100, 1000, 20, frame=frame("mount", pid="$i", ppid=300, exe="/init", op="mount", target="/")),
+    at(20200, 1000, 20, frame=frame("setns", pid=400, ppid=300, exe="/usr/bin/helper", sandbox=False, flags=0, result=0))],
+    0, None, {"unshare": 20, "mount": 20, "setns": 20})
 case("commands-are-subtrees", "two commands of the supervisor are two subtrees, not one", up() + [
     at(20000, frame=exec_(7000, "/bin/bash", ["bash"], (300,))),
     at(20100, frame=exec_(7100, "/bin/bash", ["bash"], (300,))),
     at(21000, 100, 3, frame=mount(7001, 7000)), at(22000, 100, 3, frame=mount(7101, 7100)),
     at(23000, frame=trace(7000, 300, 7100, "/bin/bash"))], 7, None, {"mount": 6, "ptrace": 1})
-case("supervisor-impersonated", "inside the sandbox its name and its parent help nobody", up() + [
+case("supervisor-impersonated", "its name and its parent help no command that has begun", up() + [
+    at(19000, frame=exec_(8000, "/init", ["/init"], (300,))),
     at(20000, 1000, 5, frame=frame("mount", pid=8000, ppid=300, exe="/init", op="mount", target="/mnt")),
     at(20000, 1000, 5, frame=frame("mount", pid=8001, ppid=299, exe="/init", sandbox=False, op="mount", target="/mnt"))],
     4, None, {"mount": 10})
