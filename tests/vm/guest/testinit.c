@@ -18,6 +18,8 @@
  *   put NAME        writes a program to /NAME, answers "ok\n"
  *   get NAME        sends the file /NAME
  *   run PROGRAM ARGS  runs a program on the stream
+ *   phase N         tells the Sentry, which is loaded when the host gave one, that phase
+ *   spin SECONDS    four processes that compute, then "ok\n"
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -81,6 +83,25 @@ static void load_modules(void)
 			printf("testinit: %s: %s\n", name, strerror(errno));
 		close(fd);
 	}
+}
+
+/* With the boot key, as sandboxd does it. */
+static void load_sentry(void)
+{
+	char params[128] = "boot_key=";
+	unsigned char key[32];
+	int fd = open("/holdfast/sentry.ko", O_RDONLY), file = open("/holdfast/boot.key", O_RDONLY);
+
+	if (fd < 0)
+		return;
+	if (read(file, key, sizeof(key)) != sizeof(key))
+		printf("testinit: no boot key\n");
+	for (size_t i = 0; i < sizeof(key); i++)
+		snprintf(params + strlen(params), 3, "%02x", key[i]);
+	if (syscall(SYS_finit_module, fd, params, 0))
+		printf("testinit: sentry: %s\n", strerror(errno));
+	close(file);
+	close(fd);
 }
 
 static int dial(unsigned port)
@@ -402,6 +423,28 @@ static void run(int fd, char *line)
 	_exit(127);
 }
 
+static void phase(int answer, const char *number)
+{
+	write_file("/sys/module/sentry/parameters/phase", number);
+	write_all(answer, "ok\n", 3);
+}
+
+static void spin(int answer, unsigned seconds)
+{
+	uint64_t end = now_ns() + seconds * 1000000000ull;
+
+	for (int i = 0; i < 3; i++)
+		if (!fork()) {
+			answer = -1;
+			break;
+		}
+	while (now_ns() < end)
+		;
+	if (answer < 0)
+		_exit(0);
+	write_all(answer, "ok\n", 3);
+}
+
 static void serve(int fd, char *cmd)
 {
 	unsigned port, n, size;
@@ -443,6 +486,10 @@ static void serve(int fd, char *cmd)
 		get(fd, cmd + 4);
 	else if (!strncmp(cmd, "run ", 4))
 		run(fd, cmd + 4);
+	else if (!strncmp(cmd, "phase ", 6))
+		phase(fd, cmd + 6);
+	else if (sscanf(cmd, "spin %u", &n) == 1)
+		spin(fd, n);
 	else
 		write_all(fd, "what?\n", 6);
 }
@@ -488,6 +535,7 @@ int main(void)
 	mount("none", "/sys", "sysfs", 0, "");
 	setvbuf(stdout, NULL, _IONBF, 0);
 	load_modules();
+	load_sentry();
 	loopback_up();
 	signal(SIGCHLD, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
