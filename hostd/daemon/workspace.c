@@ -335,6 +335,7 @@ void workspace_tick(struct workspace *ws)
 	ingest_tick(ws->ingest, (int64_t)loop_now_ms());
 	quarantine_tick(ws->quarantine, (int64_t)loop_now_ns());
 	decide_tick(ws);
+	volume_tick(ws);
 }
 
 /* ---- waiters ---- */

@@ -71,6 +71,11 @@ struct workspace {
 	struct ws_waiter *waiters;
 	struct loop_timer *ready_timer;
 
+	struct {
+		bool asked;
+		uint64_t asked_ms, sampled_ms, bytes;
+	} volume; /* volume.c's */
+
 	struct ingest *ingest;
 	struct quarantine *quarantine;
 	struct process_table *processes;
@@ -131,6 +136,9 @@ int decide_flow_event(struct workspace *ws, const json_t *event, struct err *err
 void decide_who(struct workspace *ws, const json_t *answer);
 void decide_tick(struct workspace *ws);
 void decide_reset(struct workspace *ws);
+
+/* volume.c: bytes that leave through the switch, to the judge, each second. */
+void volume_tick(struct workspace *ws);
 
 /* hold.c: what a tripped score does. */
 int hold_new(struct workspace *ws, struct err *err);

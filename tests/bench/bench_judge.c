@@ -4,6 +4,7 @@
  *
  *	bench_judge cut [TRIPS]            default 200
  *	bench_judge flood [RATE [SECONDS]] default 10000 events a second for 10 s
+ *	bench_judge volume                 a steady 100 kB a second, then 20 MB: how long until the row
  *
  * hostd's own code from its end of the role's socket on: message, ingest, judge, store with durability, quarantine, link.
  * The role is a thread here that speaks its protocol; no VM runs, so the cut is the moment at which the order to close
@@ -130,6 +131,32 @@ static json_t *gadget(void)
 {
 	return json_pack("{s:i,s:i,s:s,s:s,s:b,s:s}", "pid", 4242, "start_ns", 5, "comm", "x", "exe", "/tmp/x", "sandbox", 1,
 			 "to", "/");
+}
+
+/* Answers what hostd asks of the VM: the switch's counter grows by @rate bytes in each second. */
+static void *volume_thread(void *u)
+{
+	struct role *r = u;
+	uint64_t begin = loop_now_ms(), sent = 0;
+
+	send_msg(r, ROLE_VM_STARTED, json_pack("{s:s,s:i}", "accel", "none", "qemu_pid", 0), NULL);
+	while (!atomic_load(&r->released)) {
+		uint64_t passed = loop_now_ms() - begin;
+		json_t *json;
+		uint16_t type = receive(r, 1000, &json);
+
+		if (passed > 60000)
+			break; /* no row came of it */
+		sent = passed * 100 + (passed > 5000 ? 20000000 : 0);
+		if (passed > 5000 && !r->sent)
+			r->sent = loop_now_ms();
+		if (type == ROLE_VM_STATUS)
+			send_msg(r, ROLE_VM_DONE,
+				 json_pack("{s:O,s:b,s:{s:{s:I}}}", "id", json_object_get(json, "id"), "ok", 1, "status", "net",
+					   "bytes_up", (json_int_t)sent), NULL);
+		json_decref(json);
+	}
+	return NULL;
 }
 
 static void *trip_thread(void *u)
@@ -277,6 +304,10 @@ static void tick(void *user)
 			ingest_release(r->ws->ingest, (int64_t)loop_now_ms(), "bench", &err);
 			atomic_fetch_add(&r->released, 1);
 		}
+		if (r->sent && !strcmp(r->name, "volume") && judge_score(ingest_judge(r->ws->ingest), (int64_t)loop_now_ms())) {
+			r->n_acked = judge_score(ingest_judge(r->ws->ingest), (int64_t)loop_now_ms());
+			atomic_store(&r->released, 1);
+		}
 		if (r->thread && !pthread_tryjoin_np(r->thread, NULL)) {
 			r->thread = 0;
 			if (!--running)
@@ -359,6 +390,23 @@ static int cut(unsigned trips)
 	return 0;
 }
 
+static int volume(void)
+{
+	struct role *r = &roles[0];
+	struct err err;
+
+	begin(r, "volume", volume_thread);
+	if (!loop_timer_add(hostd.loop, 50, 50, tick, NULL) || loop_run(hostd.loop, &err) < 0)
+		die("the loop ended");
+	if (!r->released) {
+		puts("FAILED: 20 MB within a second gave no points");
+		return 1;
+	}
+	printf("20 MB within a second after 100 kB a second: %d points within %.1f s\n", (int)r->n_acked,
+	       (double)(loop_now_ms() - r->sent) / 1000);
+	return r->n_acked != 8;
+}
+
 static int flood(unsigned rate, unsigned seconds)
 {
 	struct role *f = &roles[0], *q = &roles[1];
@@ -394,11 +442,13 @@ int main(int argc, char **argv)
 	unsigned b = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 0;
 	int rc;
 
-	if (argc < 2 || (strcmp(argv[1], "cut") && strcmp(argv[1], "flood")) || a > 1000000 || !mkdtemp(dir))
-		die("usage: bench_judge cut [TRIPS] | flood [RATE [SECONDS]]");
+	if (argc < 2 || (strcmp(argv[1], "cut") && strcmp(argv[1], "flood") && strcmp(argv[1], "volume")) || a > 1000000 || !mkdtemp(dir))
+		die("usage: bench_judge cut [TRIPS] | flood [RATE [SECONDS]] | volume");
 	set_up(dir);
 	if (!strcmp(argv[1], "cut"))
 		rc = cut(a && a <= TRIPS_MAX ? a : 200);
+	else if (!strcmp(argv[1], "volume"))
+		rc = volume();
 	else
 		rc = flood(a ? a : 10000, b ? b : 10);
 	workspaces_free(&hostd);

@@ -9,4 +9,6 @@ build/bench/bench_judge cut 500 | sed 's/^/# /'
 tap_result "${PIPESTATUS[0]}" "500 trips"
 build/bench/bench_judge flood 10000 30 | sed 's/^/# /'
 tap_result "${PIPESTATUS[0]}" "a flood holds up nobody else, and memory stays"
+build/bench/bench_judge volume | sed 's/^/# /'
+tap_result "${PIPESTATUS[0]}" "what leaves through the switch is judged"
 tap_end
