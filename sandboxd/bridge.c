@@ -11,10 +11,12 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -27,6 +29,8 @@
 #include "lib/buf.h"
 #include "lib/cleanup.h"
 #include "sandboxd/supervisor.h"
+
+#define CONTAINERS "docker0"
 
 enum { CHUNK = 64 * 1024, STREAMS_MAX = 2048, BACKLOG = 512, LINE_MAX_BYTES = 64, PORT_MIN = 1024 };
 
@@ -60,6 +64,7 @@ struct guest_bridge {
 	size_t count;
 	unsigned streams, total, refused;
 	bool proxy_listening;
+	bool containers;	/* the container bridge has been there */
 };
 
 static void stream_free(struct stream *s)
@@ -324,19 +329,49 @@ static int add_listener(struct guest_bridge *b, int fd, unsigned port, loop_fd_f
 	return 0;
 }
 
-static int listen_tcp(struct guest_bridge *b)
+/* With a device only what arrives there is taken: a neighbour on another interface could send to the same
+ * address (Linux answers for all its addresses everywhere). */
+static int listen_tcp(struct guest_bridge *b, struct in_addr address, const char *device)
 {
-	struct sockaddr_in local = { .sin_family = AF_INET, .sin_port = htons(HF_BRIDGE_PORT) };
+	struct sockaddr_in local = { .sin_family = AF_INET, .sin_port = htons(HF_BRIDGE_PORT), .sin_addr = address };
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int on = 1;
 
-	local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+	    (device && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, device, (socklen_t)strlen(device)) < 0) ||
 	    bind(fd, (struct sockaddr *)&local, sizeof(local)) < 0 ||
 	    add_listener(b, fd, HF_PORT_PROXY, on_accept) < 0)
 		return -1;
 	steal_fd(&fd);
 	return 0;
+}
+
+/* The address of an interface that is up. */
+static int interface_address(const char *name, struct in_addr *out)
+{
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = { .ifr_flags = 0 };
+	struct sockaddr_in address;
+
+	snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", name);
+	if (fd < 0 || ioctl(fd, SIOCGIFFLAGS, &request) < 0 || !(request.ifr_flags & IFF_UP) ||
+	    ioctl(fd, SIOCGIFADDR, &request) < 0)
+		return -1;
+	memcpy(&address, &request.ifr_addr, sizeof(address));
+	*out = address.sin_addr;
+	return 0;
+}
+
+void guest_bridge_containers(struct guest_bridge *b)
+{
+	struct in_addr address;
+
+	if (!b || !b->proxy_listening || b->containers || interface_address(CONTAINERS, &address) < 0)
+		return;
+	/* Once: an address in use is not tried again and again. */
+	b->containers = true;
+	if (listen_tcp(b, address, CONTAINERS) < 0)
+		guest_step_degraded(&b->v->guest->steps, "bridge", CONTAINERS ":8080", errno, NULL);
 }
 
 static int listen_relay(struct guest_bridge *b)
@@ -386,7 +421,7 @@ struct guest_bridge *guest_bridge_new(struct guest_supervisor *v)
 		return NULL;
 	b->v = v;
 	if (v->guest->spec->proxy) {
-		b->proxy_listening = listen_tcp(b) == 0;
+		b->proxy_listening = listen_tcp(b, (struct in_addr){ htonl(INADDR_LOOPBACK) }, NULL) == 0;
 		note(b, "127.0.0.1:8080", b->proxy_listening ? 0 : -1);
 	}
 	note(b, "ssh-agent.sock", listen_unix(b, "ssh-agent.sock", HF_PORT_SSH_AGENT));

@@ -11,6 +11,9 @@ struct guest_supervisor;
 /* Opens the listeners; one that cannot be opened is a degraded step. NULL without memory. */
 struct guest_bridge *guest_bridge_new(struct guest_supervisor *v);
 
+/* With the proxy on: listens on the container bridge's address too, once that is there. Called now and then. */
+void guest_bridge_containers(struct guest_bridge *b);
+
 /* Closes the listeners; no stream may be open. */
 void guest_bridge_free(struct guest_bridge *b);
 

@@ -114,8 +114,12 @@ static int set_proxy(struct guest_env *env, bool ca, struct err *e)
 	static const char java[] = "-Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=" STRING(HF_BRIDGE_PORT)
 				   " -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=" STRING(HF_BRIDGE_PORT);
 
+	static const char trust[] = " -Djavax.net.ssl.trustStore=" GUEST_KEYSTORE;
+	char options[sizeof(java) + sizeof(trust)];
+
+	snprintf(options, sizeof(options), "%s%s", java, ca ? trust : "");
 	if (set_all(env, proxy, sizeof(proxy) / sizeof(proxy[0]), e) < 0 ||
-	    set(env, "JAVA_TOOL_OPTIONS", java, e) < 0)
+	    set(env, "JAVA_TOOL_OPTIONS", options, e) < 0)
 		return -1;
 	if (!ca)
 		return 0;

@@ -30,5 +30,6 @@ void guest_env_free(struct guest_env *env);
 /* Where the bundle of the system's roots and the proxy's CA lies in the guest. */
 #define GUEST_CA_BUNDLE "/run/holdfast/ca-bundle.crt"
 #define GUEST_CA_FILE "/run/holdfast/ca.crt"
+#define GUEST_KEYSTORE "/run/holdfast/cacerts.jks"
 
 #endif

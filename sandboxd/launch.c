@@ -363,7 +363,7 @@ static int step_revoke(struct guest *g)
 static int step_trust(struct guest *g)
 {
 	if (g->spec->proxy)
-		guest_trust_install(NEW_ROOT, &g->steps);
+		guest_trust_install(NEW_ROOT, g->spec->level != GUEST_STRICT, &g->steps);
 	return 0;
 }
 

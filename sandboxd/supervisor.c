@@ -258,13 +258,15 @@ static bool booted(const struct guest_supervisor *v)
 	return gate.saw_nologin || ms >= SYSTEMD_MAX_MS;
 }
 
-/* The end of the init's life begins with /run/nologin again, where it has been there before. */
+/* The end of the init's life begins with /run/nologin again, where it has been there before. Containers may
+ * come at any time. */
 static void on_watch(void *user)
 {
 	struct guest_supervisor *v = user;
 
 	if (v->phase != GUEST_PHASE_SHUTDOWN && gate.saw_nologin && exists(v, "run/nologin"))
 		guest_supervisor_phase(v, GUEST_PHASE_SHUTDOWN);
+	guest_bridge_containers(v->bridge);
 }
 
 static void open_gate(struct guest_supervisor *v)

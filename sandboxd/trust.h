@@ -3,13 +3,16 @@
 #ifndef SANDBOXD_TRUST_H
 #define SANDBOXD_TRUST_H
 
+#include <stdbool.h>
+
 #include "sandboxd/step.h"
 
 /*
  * Before the init of the root mounted at `root` runs: the CA into /run, a bundle with the system's roots over
  * the system's, the variables into /etc/environment (PAM: cron, su, login) and the init's own defaults
- * (services, docker). By bind mounts and files of /run only. What cannot be done is a degraded step.
+ * (services, docker); with `sudo`, the variables' names into what sudo keeps. By bind mounts and files of /run
+ * only. What cannot be done is a degraded step.
  */
-void guest_trust_install(const char *root, struct guest_steps *steps);
+void guest_trust_install(const char *root, bool sudo, struct guest_steps *steps);
 
 #endif

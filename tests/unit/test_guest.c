@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include <openssl/sha.h>
 
 #include <holdfast/exec.h>
 
@@ -18,6 +19,7 @@
 #include "sandboxd/conn.h"
 #include "sandboxd/env.h"
 #include "sandboxd/files.h"
+#include "sandboxd/keystore.h"
 #include "sandboxd/osc52.h"
 #include "sandboxd/revoke.h"
 #include "sandboxd/spec.h"
@@ -149,6 +151,51 @@ static void test_environment_is_built_not_inherited(void **state)
 	json_decref(extra);
 	json_decref(bad);
 	json_decref(dropped);
+}
+
+/* --- Java's keystore, read back by a reader of its own --- */
+
+static void check_entry(struct rd *r, const char *alias, const char *bytes)
+{
+	const uint8_t *p;
+	uint16_t n16;
+	uint32_t n32;
+	uint64_t date;
+
+	assert_true(rd_u32(r, &n32) == 0 && n32 == 2);
+	assert_true(rd_u16(r, &n16) == 0 && n16 == strlen(alias) && rd_bytes(r, &p, n16) == 0 && !memcmp(p, alias, n16));
+	assert_int_equal(rd_u64(r, &date), 0);
+	assert_true(rd_u16(r, &n16) == 0 && n16 == 5 && rd_bytes(r, &p, n16) == 0 && !memcmp(p, "X.509", 5));
+	assert_true(rd_u32(r, &n32) == 0 && n32 == strlen(bytes) && rd_bytes(r, &p, n32) == 0 && !memcmp(p, bytes, n32));
+}
+
+static void test_keystore_holds_every_certificate_of_the_bundle(void **state)
+{
+	static const char head[] = "\0c\0h\0a\0n\0g\0e\0i\0tMighty Aphrodite";
+	static const char pem[] = "# a comment\n-----BEGIN CERTIFICATE-----\nZmlyc3QgY2VydGlm\naWNhdGU=\n-----END CERTIFICATE-----\n"
+				  "-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n"
+				  "-----BEGIN CERTIFICATE-----\nc2Vjb25k\n-----END CERTIFICATE-----\n-----BEGIN CERTIFICATE-----\nYQ==\n";
+	uint8_t all[1024], want[SHA_DIGEST_LENGTH];
+	const uint8_t *digest;
+	uint32_t magic, version, count;
+	struct buf b;
+	struct rd r;
+
+	(void)state;
+	buf_init(&b, 4096);
+	assert_int_equal(guest_keystore_put(&b, pem, strlen(pem)), 2);
+	rd_init(&r, b.data, b.len);
+	assert_true(rd_u32(&r, &magic) == 0 && rd_u32(&r, &version) == 0 && rd_u32(&r, &count) == 0);
+	assert_true(magic == 0xfeedfeed && version == 2 && count == 2);
+	check_entry(&r, "holdfast-0", "first certificate");
+	check_entry(&r, "holdfast-1", "second");
+	assert_int_equal(rd_bytes(&r, &digest, SHA_DIGEST_LENGTH), 0);
+	assert_int_equal(r.left, 0);
+	memcpy(all, head, sizeof(head) - 1);
+	memcpy(all + sizeof(head) - 1, b.data, b.len - SHA_DIGEST_LENGTH);
+	SHA1(all, sizeof(head) - 1 + b.len - SHA_DIGEST_LENGTH, want);
+	assert_memory_equal(digest, want, SHA_DIGEST_LENGTH);
+	buf_free(&b);
 }
 
 /* --- terminal output --- */
@@ -381,6 +428,7 @@ int main(void)
 		cmocka_unit_test(test_spec_refuses_by_name),
 		cmocka_unit_test(test_variables_that_load_or_run_files_are_dropped),
 		cmocka_unit_test(test_environment_is_built_not_inherited),
+		cmocka_unit_test(test_keystore_holds_every_certificate_of_the_bundle),
 		cmocka_unit_test(test_clipboard_queries_are_taken_out),
 		cmocka_unit_test(test_user_leaves_privileged_groups_only),
 		cmocka_unit_test(test_clock_goes_forward_only),

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bridges and the proxy's environment (UN-01, 02, 14, 55, DRP-05; spec of sandboxd, section 8)."""
+"""Bridges and the proxy's environment (UN-01, 02, 14, 41, 55, DRP-05; spec of sandboxd, section 8)."""
+import os
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -113,8 +115,9 @@ def environment(vm):
         "exec": "env",
         "a login shell": "bash -lc env",
         "a child of a child": "python3 -c 'import subprocess; subprocess.run([\"sh\", \"-c\", \"env\"])'",
-        "su": "sudo -n su agent -c env",
+        "su, by the PAM module that cron uses too": "sudo -n su agent -c env",
         "a service": "sudo -n systemd-run -q --pipe --wait env",
+        "sudo": "sudo -n env",
     }
     for name, command in ways.items():
         r = vm.run(command, timeout=60)
@@ -131,15 +134,147 @@ def environment(vm):
            "and nothing was written to the disk for it")
 
 
+# What a client of each kind does with the variables alone. "plain": it asks the proxy for a whole URL.
+CLIENTS = {
+    "curl": "curl -sS --max-time 30 http://client.example/CLIENT",
+    "git": "git ls-remote http://client.example/CLIENT",
+    "python urllib": "python3 -c 'import urllib.request as u; u.urlopen(\"http://client.example/CLIENT\", timeout=30).read()'",
+    "curl, TLS": "curl -sS --max-time 30 https://client.example/CLIENT",
+    "python urllib, TLS": "python3 -c 'import urllib.request as u; u.urlopen(\"https://client.example/CLIENT\", timeout=30).read()'",
+}
+KINDS = {
+    "exec": "{}",
+    "a login shell": "bash -lc '. /tmp/client'",
+    "a child of python": "python3 -c 'import subprocess as s; s.run([\"sh\", \"/tmp/client\"])'",
+    "sudo": "sudo -n sh /tmp/client",
+    "a systemd unit": "sudo -n systemd-run -q --pipe --wait sh /tmp/client",
+    "su": "sudo -n su agent -c 'sh /tmp/client'",
+}
+
+
+def matrix(vm):
+    """Client x kind of exec: each reaches the proxy by the environment that it finds."""
+    for client, command in CLIENTS.items():
+        for kind, way in KINDS.items():
+            tag = "%s-%s" % (client.replace(" ", "").replace(",", ""), kind.replace(" ", ""))
+            vm.put("/tmp/client", command.replace("CLIENT", tag).encode() + b"\n", mode=0o644)
+            before = len(seen)
+            vm.run("sh /tmp/client" if way == "{}" else way, timeout=90)
+            asked = [s[1] for s in seen[before:]]
+            want = b"CONNECT client.example:443 " if "TLS" in client else b"GET http://client.example/" + tag.encode()
+            tap.ok(any(a.startswith(want) for a in asked), "DRP-05 %s by %s goes through the proxy" % (client, kind), asked)
+
+
+def java_store(vm):
+    """UN-01 for Java, by Java's own tool: the store holds the CA and the system's roots, and the option names it."""
+    r = vm.run("echo \"$JAVA_TOOL_OPTIONS\"; cat /run/holdfast/cacerts.jks")
+    options, _, store = r.out.partition(b"\n")
+    tap.ok(b"-Djavax.net.ssl.trustStore=/run/holdfast/cacerts.jks" in options and b"-Dhttps.proxyPort=8080" in options,
+           "UN-01 Java is told of the store and the proxy", options)
+    keytool = shutil.which("keytool")
+    if not keytool:
+        tap.skip("UN-01 keytool reads the store", "no keytool on this machine")
+        return
+    with tempfile.TemporaryDirectory() as d:
+        with open(d + "/store", "wb") as f:
+            f.write(store)
+        with open(d + "/ca", "wb") as f:
+            f.write(vm.ca)
+        listed = subprocess.run([keytool, "-list", "-keystore", d + "/store", "-storepass", "changeit"], capture_output=True, text=True, check=False)
+        out = subprocess.run(["openssl", "x509", "-in", d + "/ca", "-noout", "-fingerprint", "-sha256"], capture_output=True, text=True, check=True)
+    tap.ok(listed.returncode == 0 and listed.stdout.count("trustedCertEntry") > 50 and out.stdout.strip().split("=")[1] in listed.stdout,
+           "UN-01 keytool reads the store: the system's roots and the CA are in it", listed.stdout[:300] + listed.stderr[:300])
+
+
+def containers(vm):
+    """UN-46: something like a container, behind the bridge that dockerd would make."""
+    tap.ok(vm.run("! ss -ltn | grep -q 172.17.0.1:8080").code == 0, "no container bridge, no listener on it")
+    r = vm.run("ip link add docker0 type bridge && ip address add 172.17.0.1/16 dev docker0 && ip link set docker0 up && "
+               "ip netns add c && ip link add v0 type veth peer name v1 netns c && ip link set v0 master docker0 up && "
+               "ip -n c address add 172.17.0.2/16 dev v1 && ip -n c link set v1 up && ip -n c link set lo up", user="root")
+    tap.ok(r.code == 0, "a network namespace behind docker0", r)
+    vm.run("for i in $(seq 20); do ss -ltn | grep -q 172.17.0.1:8080 && break; sleep 0.5; done")
+    r = vm.run("ip netns exec c curl -sS --max-time 20 -x http://172.17.0.1:8080 http://container.example/x", user="root", timeout=60)
+    tap.ok(r.code == 0 and seen and seen[-1][0].endswith(b" peer=172.17.0.2") and seen[-1][1].startswith(b"GET http://container.example/x"),
+           "its stream reaches the proxy, and the preamble names the container's address", (r, seen[-1:]))
+    r = vm.run("ip netns add n && ip link add w0 type veth peer name w1 netns n && ip address add 10.9.9.1/24 dev w0 && ip link set w0 up && "
+               "ip -n n address add 10.9.9.2/24 dev w1 && ip -n n link set w1 up && ip -n n route add 172.17.0.0/16 via 10.9.9.1 && "
+               "ip netns exec n ping -c1 -W5 172.17.0.1 >/dev/null && ip netns exec n curl -sS --max-time 5 -x http://172.17.0.1:8080 http://x.example/",
+               user="root", timeout=60)
+    tap.ok(r.code in (7, 28), "a neighbour that routes to the same address from another interface does not", r)
+
+
+def signing(vm):
+    """UN-41: a commit signed with a key that stays on the host, through the agent's socket."""
+    with tempfile.TemporaryDirectory() as d:
+        agent = subprocess.Popen(["ssh-agent", "-D", "-a", d + "/agent"], stdout=subprocess.DEVNULL)
+        try:
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", d + "/key"], check=True)
+            for _ in range(100):
+                if os.path.exists(d + "/agent"):
+                    break
+                threading.Event().wait(0.05)
+            subprocess.run(["ssh-add", "-q", d + "/key"], check=True, env=dict(os.environ, SSH_AUTH_SOCK=d + "/agent"))
+            with open(d + "/key.pub", "rb") as f:
+                public = f.read()
+            vm.agent = d + "/agent"
+            vm.put("/home/agent/key.pub", public, mode=0o644)
+            r = vm.run("export SSH_AUTH_SOCK=/run/holdfast/ssh-agent.sock; cd /home/agent && git init -q signed && cd signed && "
+                       "git config user.name n && git config user.email n@example.org && git config gpg.format ssh && "
+                       "git config user.signingkey /home/agent/key.pub && echo n@example.org $(cat /home/agent/key.pub) > ../signers && "
+                       "git config gpg.ssh.allowedSignersFile /home/agent/signers && echo x > f && git add f && git commit -q -S -m one && "
+                       "git verify-commit HEAD", timeout=120)
+            tap.ok(r.code == 0 and b'Good "git" signature' in r.err, "UN-41 a commit is signed by the host's agent", r)
+            tap.ok(vm.run("find / -xdev -name key -newer /home/agent/key.pub 2>/dev/null | grep -v /proc").text == "",
+                   "UN-41 and the key itself is not in the workspace")
+        finally:
+            vm.agent = None
+            agent.kill()
+            agent.wait()
+
+
+def ssh_agent(vm):
+    """Port 8444: an echo, or the agent that the test has started."""
+    def handler(sock):
+        if not getattr(vm, "agent", None):
+            echo(b"ssh-agent:")(sock)
+            return
+        up = socket.socket(socket.AF_UNIX)
+        up.connect(vm.agent)
+
+        def copy(a, b):
+            while True:
+                data = a.recv(65536)
+                if not data:
+                    break
+                b.sendall(data)
+            try:
+                b.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass
+        back = threading.Thread(target=copy, args=(up, sock), daemon=True)
+        back.start()
+        copy(sock, up)
+        back.join()
+        sock.close()
+    return handler
+
+
 def main():
-    vm = Guest(spec(proxy="on"), extra={"holdfast/ca.crt": certificate()})
+    ca = certificate()
+    vm = Guest(spec(proxy="on"), extra={"holdfast/ca.crt": ca})
     with vm:
         vm.listen(8443, fixture_proxy)
-        for port, name in ((8444, b"ssh-agent:"), (8445, b"aws:"), (8446, b"token:"), (8447, b"token2:")):
+        vm.listen(8444, ssh_agent(vm))
+        for port, name in ((8445, b"aws:"), (8446, b"token:"), (8447, b"token2:")):
             vm.listen(port, echo(name))
         vm.wait_ready()
         tap.ok(vm.status["bridge"]["listening"] and vm.status["bridge"]["proxy"] == "on", "the status says that the bridge listens", vm.status["bridge"])
-        for part in (proxy_stream, sockets, relay, environment):
+        vm.ca = ca
+        only = os.environ.get("PARTS", "").split()
+        for part in (proxy_stream, sockets, relay, matrix, java_store, containers, signing, environment):
+            if only and part.__name__ not in only:
+                continue
             try:
                 part(vm)
             except Exception as e:
