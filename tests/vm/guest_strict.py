@@ -78,6 +78,11 @@ ROUTES = [
     ("cgroup.procs", "echo 0 > /sys/fs/cgroup/cgroup.procs"), ("core_pattern", "echo x > /proc/sys/kernel/core_pattern"),
     ("the disk", "head -c1 /dev/vda"), ("kmsg", "head -c1 /dev/kmsg"), ("ssh to itself", "ssh -o BatchMode=yes -o StrictHostKeyChecking=no localhost true"),
     ("a signal to the supervisor", "kill -0 $(pgrep -x sandboxd | head -1)"), ("ld.so as a loader of a denied file", "/lib64/ld-linux-x86-64.so.2 /root/x"),
+    ("the bus's socket", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/run/dbus/system_bus_socket\")'"),
+    ("systemd's own socket", "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"/run/systemd/private\")'"),
+    ("a unit on the disk", "sh -c 'echo > /etc/systemd/system/x.service'"), ("a cron table", "sh -c 'echo > /var/spool/cron/crontabs/root'"),
+    ("sudo's password", "sudo -S true < /dev/null"),
+    ("pkexec", "pkexec true"), ("a core dump", "sh -c 'ulimit -c unlimited'"),
     ("a memfd", "python3 -c 'import os; os.memfd_create(\"x\")'"), ("newgrp", "newgrp sudo < /dev/null"),
 ]
 
@@ -86,6 +91,78 @@ def routes(vm):
     for name, command in ROUTES:
         r = vm.run(command, timeout=60)
         tap.ok(r.code not in (0, None), "no way out: " + name, r)
+
+
+# SEC-08, by what is no filter row: every side door to the supervisor that we know of. Each prints "name ok" or "name ERRNO".
+SIDE_DOORS = r"""
+import ctypes, errno, fcntl, os, signal, struct, sys, termios
+sup = int(sys.argv[1])
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*a):
+    if libc.syscall(*a) < 0:
+        raise OSError(ctypes.get_errno(), "")
+def opened(path, flags=os.O_RDONLY):
+    os.close(os.open(path, flags))
+def sigevent(notify, tid):
+    return ctypes.create_string_buffer(struct.pack("QiiI", 0, signal.SIGKILL, notify, tid), 64)
+def timer():
+    call(222, 1, sigevent(4, sup), ctypes.byref(ctypes.c_int()))
+def owned():
+    r, w = os.pipe()
+    fcntl.fcntl(r, fcntl.F_SETOWN, sup)
+def owner_ex():
+    r, w = os.pipe()
+    fcntl.fcntl(r, 15, struct.pack("ii", 1, sup))
+def lease():
+    fd = os.open("/tmp/lease", os.O_RDONLY | os.O_CREAT)
+    fcntl.fcntl(fd, fcntl.F_SETOWN, sup)
+def queue():
+    q = libc.mq_open(b"/x", os.O_CREAT | os.O_RDONLY, 0o600, None)
+    if q < 0: raise OSError(ctypes.get_errno(), "")
+    call(244, q, sigevent(4, sup))
+def tty(request, arg):
+    return lambda: fcntl.ioctl(0, request, arg)
+def foreground():
+    os.tcsetpgrp(0, os.getpgid(sup) if sup else 0)
+doors = {
+    "/proc/SUP/mem": lambda: opened("/proc/%d/mem" % sup, os.O_RDWR), "/proc/SUP/environ": lambda: open("/proc/%d/environ" % sup).read(),
+    "/proc/SUP/maps": lambda: open("/proc/%d/maps" % sup).read(), "/proc/SUP/fd": lambda: os.listdir("/proc/%d/fd" % sup),
+    "/proc/SUP/root": lambda: os.listdir("/proc/%d/root" % sup), "/proc/SUP/cwd": lambda: os.listdir("/proc/%d/cwd" % sup),
+    "/proc/SUP/exe": lambda: os.readlink("/proc/%d/exe" % sup), "/proc/SUP/ns": lambda: opened("/proc/%d/ns/mnt" % sup),
+    "/proc/SUP/oom_score_adj": lambda: opened("/proc/%d/oom_score_adj" % sup, os.O_WRONLY),
+    "/proc/SUP/coredump_filter": lambda: opened("/proc/%d/coredump_filter" % sup, os.O_WRONLY),
+    "/proc/SUP/clear_refs": lambda: opened("/proc/%d/clear_refs" % sup, os.O_WRONLY),
+    "cgroup.kill": lambda: opened("/sys/fs/cgroup/holdfast/daemon/cgroup.kill", os.O_WRONLY),
+    "cgroup.freeze": lambda: opened("/sys/fs/cgroup/holdfast/daemon/cgroup.freeze", os.O_WRONLY),
+    "cgroup.procs of the supervisor": lambda: opened("/sys/fs/cgroup/holdfast/daemon/cgroup.procs", os.O_WRONLY),
+    "memory.max of the supervisor": lambda: opened("/sys/fs/cgroup/holdfast/daemon/memory.max", os.O_WRONLY),
+    "memory.max of itself": lambda: opened("/sys/fs/cgroup/holdfast/sandbox/memory.max", os.O_WRONLY),
+    "F_SETOWN": owned, "F_SETOWN_EX": owner_ex, "a lease's owner": lease, "a timer aimed at it": timer, "mq_notify aimed at it": queue,
+    "TIOCSTI": tty(termios.TIOCSTI, b"x"), "tcsetpgrp": foreground, "setpgid into its group": lambda: os.setpgid(0, os.getpgid(sup)),
+    "setpgid of it": lambda: os.setpgid(sup, 0), "getsid is no door": lambda: os.getsid(sup), "kill 0": lambda: os.kill(sup, 0),
+    "SIGSTOP": lambda: os.kill(sup, signal.SIGSTOP), "killpg": lambda: os.killpg(os.getpgid(sup), signal.SIGTERM),
+    "nice": lambda: os.setpriority(os.PRIO_PROCESS, sup, 19), "affinity": lambda: os.sched_setaffinity(sup, {0}),
+    "prlimit": lambda: call(302, sup, 7, struct.pack("QQ", 0, 0), None),
+}
+for name, door in doors.items():
+    try:
+        door()
+        print(name, "= ok")
+    except OSError as e:
+        print(name, "=", errno.errorcode.get(e.errno, e.errno))
+"""
+OPEN_DOORS = {"getsid is no door"}
+
+
+def supervisor(vm):
+    pid = vm.run("pgrep -x sandboxd | head -1").text.strip()
+    vm.put("/tmp/doors.py", SIDE_DOORS.encode(), mode=0o644)
+    r = vm.run(["python3", "/tmp/doors.py", pid], pty=True, timeout=60)
+    answers = dict(line.split(" = ") for line in r.text.replace("\r", "").splitlines() if " = " in line)
+    tap.ok(pid.isdigit() and len(answers) >= 32, "SEC-08 %d side doors tried" % len(answers), r)
+    for name, answer in sorted(answers.items()):
+        tap.ok((answer == "ok") == (name in OPEN_DOORS), "SEC-08 %s: %s" % (name, answer))
+    tap.equal(vm.run("pgrep -x sandboxd | head -1").text.strip(), pid, "SEC-08 the supervisor is the same and answers")
 
 
 def job_control(vm):
@@ -131,11 +208,16 @@ def main():
     try:
         with Guest(spec("strict", filesystem=FS, process={"run_as_user": "sandbox"}), disks=disks) as vm:
             vm.wait_ready()
-            for part in (in_force, identity, filesystem, calls, routes, job_control):
+            only = os.environ.get("PARTS", "").split()
+            for part in (in_force, identity, filesystem, calls, routes, supervisor, job_control):
+                if only and part.__name__ not in only:
+                    continue
                 try:
                     part(vm)
                 except Exception as e:
                     tap.ok(False, "%s: %r" % (part.__name__, e))
+            if only:
+                return tap.done()
             figures(vm, "strict")
             tap.ok(vm.power_off(), "poweroff works at strict")
         on_disk(disks)
