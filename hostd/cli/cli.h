@@ -4,6 +4,7 @@
 #define HOLDFAST_CLI_CLI_H
 
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -80,6 +81,15 @@ int exec_open(const char *name, const char *command);
 
 /* Copies a file or tree of the host into a workspace (holdfast cp). Prints failures; an exit code. */
 int copy_into(const char *name, const char *from, const char *to);
+
+/* A linked git worktree: its own folder in the main repository, and what it shares with the others. */
+struct worktree {
+	char own[PATH_MAX], common[PATH_MAX];
+};
+/* Whether dir is one. */
+bool worktree_find(const char *dir, struct worktree *w);
+/* Turns its copy in the guest into a repository that stands by itself. Prints failures; an exit code. */
+int worktree_copy(const struct worktree *w, const char *name, const char *work);
 
 int cmd_ws(int argc, char **argv);
 int cmd_run(int argc, char **argv);

@@ -98,13 +98,15 @@ static void remove_workspace(const struct run *run)
 static int run_in(struct run *run, char **words)
 {
 	int64_t since_ns = (int64_t)loop_unix_ns();
+	struct worktree tree;
 	json_t *ws = NULL;
 	int code;
 
 	if (make(run) || ws_start_call(run->name, &ws))
 		return CLI_FAILED;
 	json_decref(ws);
-	if (run->mount && copy_into(run->name, run->mount, WORK))
+	if (run->mount && (copy_into(run->name, run->mount, WORK) ||
+			   (worktree_find(run->mount, &tree) && worktree_copy(&tree, run->name, WORK))))
 		return CLI_FAILED;
 	code = command_in(run, words);
 	tell_refusals(run, since_ns);
