@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Bridges and the proxy's environment (UN-01, 02, 14, 41, 55, DRP-05; spec of sandboxd, section 8)."""
+import hashlib
 import os
 import re
 import shutil
@@ -8,7 +9,7 @@ import subprocess
 import tempfile
 import threading
 
-from guestvm import Guest, Tap, json, spec
+from guestvm import CACHE, Guest, Tap, json, spec
 
 tap = Tap()
 seen = []
@@ -152,9 +153,43 @@ KINDS = {
 }
 
 
+GO = b"""package main
+import ("io"; "net/http"; "os")
+func main() {
+	r, err := http.Get(os.Args[1])
+	if err != nil { println(err.Error()); os.Exit(1) }
+	io.Copy(os.Stdout, r.Body)
+}
+"""
+
+
+def go_client(vm):
+    """A Go program made on this machine; False where there is no Go."""
+    go = shutil.which("go") or ("/usr/local/go/bin/go" if os.path.exists("/usr/local/go/bin/go") else None)
+    if not go:
+        tap.skip("DRP-05 a Go client", "no Go on this machine to make one")
+        return False
+    made = os.path.join(CACHE, "goclient", hashlib.sha256(GO).hexdigest()[:32])
+    if not os.path.exists(made):    # the first time it compiles Go's own library as well
+        os.makedirs(os.path.dirname(made), exist_ok=True)
+        with tempfile.TemporaryDirectory() as d:
+            with open(d + "/client.go", "wb") as f:
+                f.write(GO)
+            subprocess.run([go, "build", "-ldflags=-s -w", "-o", made + ".new", d + "/client.go"], check=True, capture_output=True, cwd=d,
+                           env=dict(os.environ, CGO_ENABLED="0", GO111MODULE="off", GOTOOLCHAIN="local", HOME=d, GOCACHE=d + "/cache"))
+        os.rename(made + ".new", made)
+    with open(made, "rb") as f:
+        vm.put("/tmp/goclient", f.read())
+    return True
+
+
 def matrix(vm):
     """Client x kind of exec: each reaches the proxy by the environment that it finds."""
-    for client, command in CLIENTS.items():
+    clients = dict(CLIENTS)
+    if go_client(vm):
+        clients["Go"] = "/tmp/goclient http://client.example/CLIENT"
+        clients["Go, TLS"] = "/tmp/goclient https://client.example/CLIENT"
+    for client, command in clients.items():
         for kind, way in KINDS.items():
             tag = "%s-%s" % (client.replace(" ", "").replace(",", ""), kind.replace(" ", ""))
             vm.put("/tmp/client", command.replace("CLIENT", tag).encode() + b"\n", mode=0o644)
