@@ -226,25 +226,112 @@ def parallel(vm):
     print("# 100 parallel execs took %.1f s" % (time.time() - start))
 
 
+def pushed(vm, command, data):
+    """The data goes in whether or not anybody takes it."""
+    c = vm.conn()
+    c.request({"op": "exec", "argv": ["sh", "-c", command]})
+
+    def push():
+        try:
+            for at in range(0, len(data), 65536):
+                c.send(STDIN, data[at:at + 65536])
+            c.send(EOF)
+        except OSError:
+            pass
+    pusher = threading.Thread(target=push)
+    pusher.start()
+    r = c.finish()
+    c.close()
+    pusher.join()
+    return r
+
+
+def half_open(vm):
+    """One direction has ended, the other goes on."""
+    r = vm.run("cat; sleep 1; echo later; echo and >&2; sleep 1; echo last; exit 4", data=b"in\n")
+    tap.equal((r.out, r.err, r.code), (b"in\nlater\nlast\n", b"and\n", 4), "half open: output goes on after the input's end")
+    r = vm.run("exec >&- 2>&-; n=$(wc -c); exit $((n % 256))", data=b"x" * 300001)
+    tap.equal((r.out, r.err, r.code), (b"", b"", 300001 % 256), "half open: input goes on after the outputs' end, and the code arrives")
+    r = pushed(vm, "head -c 10; exit 6", b"0123456789" * 200000)
+    tap.equal((r.out, r.code), (b"0123456789", 6), "half open: a program that stops reading ends as it wants")
+    r = pushed(vm, "exec <&-; sleep 1; echo fine; exit 8", b"y" * 500000)
+    tap.equal((r.out, r.code), (b"fine\n", 8), "half open: a program that closes its input too")
+    c = vm.conn()
+    c.request({"op": "exec", "argv": ["sleep", "1000"]})
+    session = json.loads(c.frame()[1])["session"]
+    c.sock.shutdown(socket.SHUT_WR)
+    end = time.time() + 30
+    while time.time() < end and session in [s["session"] for s in vm.request({"op": "sessions"}).reply["sessions"]]:
+        time.sleep(0.5)
+    tap.ok(time.time() < end, "half open: a client that stops sending without an end of file counts as gone")
+    c.close()
+
+
+def fuzzed(vm):
+    """Pieces of every size, both ways at once, by several clients: what comes back is what went."""
+    rng = random.Random(23)
+    plans = []
+    for _ in range(8):
+        sizes = [rng.choice([0, 1, 2, 7, rng.randrange(1, 4096), rng.randrange(1, 65537), 65536]) for _ in range(rng.randrange(1, 40))]
+        plans.append([rng.randbytes(n) for n in sizes])
+    results = {}
+
+    def one(i):
+        c = vm.conn()
+        argv = ["cat"] if i % 2 else ["sh", "-c", "tee /dev/stderr"]
+        c.request({"op": "exec", "argv": argv})
+
+        def send():
+            for j, piece in enumerate(plans[i]):
+                c.send(STDIN, piece)
+                if j % 7 == 3:
+                    time.sleep(0.02)
+            c.send(EOF)
+        sender = threading.Thread(target=send)
+        sender.start()
+        results[i] = c.finish(timeout=240)
+        sender.join()
+        c.close()
+    threads = [threading.Thread(target=one, args=(i,)) for i in range(len(plans))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    bad = []
+    for i, plan in enumerate(plans):
+        want, r = b"".join(plan), results.get(i)
+        if not r or r.out != want or r.code != 0 or r.err != (b"" if i % 2 else want):
+            bad.append((i, len(want), r and (len(r.out), len(r.err), r.code)))
+    tap.ok(not bad, "byte-exact: %d streams of random pieces, %d bytes" % (len(plans), sum(len(p) for plan in plans for p in plan)), bad)
+
+
+def supervisor_rss(vm):
+    r = vm.run("grep VmRSS /proc/$(head -n 1 /sys/fs/cgroup/holdfast/daemon/cgroup.procs)/status", user="root", timeout=120)
+    return int(re.search(r"VmRSS:\s+(\d+)", r.text).group(1))
+
+
 def stream(vm):
+    before = supervisor_rss(vm)
     c = vm.conn()
     start = time.time()
-    c.request({"op": "exec", "argv": ["sh", "-c", "head -c %d /dev/zero | tee /proc/self/fd/2 2>/dev/null | cat" % (STREAM_MIB << 20)]})
-    c.close()
-    c = vm.conn()
-    c.request({"op": "exec", "argv": ["sh", "-c", "head -c %d /dev/zero" % (STREAM_MIB << 20)]})
-    n, code, digest = 0, None, hashlib.sha256()
+    c.request({"op": "exec", "argv": ["head", "-c", str(STREAM_MIB << 20), "/dev/zero"]})
+    n, code, other, most, asked = 0, None, 0, before, start
     while True:
         f = c.frame(120)
         if f is None:
             break
         if f[0] == STDOUT:
             n += len(f[1])
-            digest.update(f[1])
+            other += len(f[1]) - f[1].count(0)
+            if time.time() - asked > 10:
+                asked = time.time()
+                most = max(most, supervisor_rss(vm))
         elif f[0] == EXIT:
             code = f[1][1]
     seconds = time.time() - start
-    tap.ok(n == STREAM_MIB << 20 and code == 0, "a stream of %d MiB out, to the byte" % STREAM_MIB, (n, code))
+    tap.ok(n == STREAM_MIB << 20 and code == 0 and not other, "a stream of %d MiB out, to the byte" % STREAM_MIB, (n, code, other))
+    most = max(most, supervisor_rss(vm))
+    tap.ok(most - before < 1024, "and the supervisor does not grow: %d kB before, %d kB at most" % (before, most))
     print("# %d MiB out in %.1f s: %.1f MiB/s" % (STREAM_MIB, seconds, STREAM_MIB / seconds))
     data = random.Random(5).randbytes(8 << 20)
     start = time.time()
@@ -255,9 +342,8 @@ def stream(vm):
     c = vm.conn()
     c.request({"op": "exec", "argv": ["cat", "/dev/zero"]})
     time.sleep(3)
-    r = vm.run("cat /proc/$(for p in /proc/[0-9]*; do grep -q '^0::/holdfast/daemon' $p/cgroup && basename $p; done | head -1)/status", user="root")
-    rss = int(re.search(r"VmRSS:\s+(\d+)", r.text).group(1))
-    tap.ok(rss < 40000, "a client that does not read costs no memory (RSS %d kB)" % rss, r)
+    rss = supervisor_rss(vm)
+    tap.ok(rss < 40000, "a client that does not read costs no memory (RSS %d kB)" % rss)
     c.close()
 
 
@@ -372,7 +458,7 @@ def main():
         vm.wait_status(lambda s: s["phase"] == "session", 10)
         tap.ok(True, "the first session: phase session")
         only = os.environ.get("PARTS", "").split()
-        for part in (streams, failures, place, nothing_taken, environment, terminal, detached, disconnect, parallel, stream, files,
+        for part in (streams, failures, place, nothing_taken, environment, terminal, detached, disconnect, half_open, fuzzed, parallel, stream, files,
                      callers, host_questions, garbage):
             if only and part.__name__ not in only:
                 continue
