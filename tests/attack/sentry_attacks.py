@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guest root against the Sentry: each attempt by name, with what must come of it at each lockdown level; TAP.
 
-sentry_attacks.py SERIES... [--table FILE] [--keep DIR | --kept DIR]
+sentry_attacks.py SERIES... [--table FILE] [--cpus N] [--keep DIR | --kept DIR]
 
 For each attempt:
   baseline   what comes of it in the same guest without Sentry, lockdown and latches (it must work there, or the
@@ -280,6 +280,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("series", nargs="+")
     parser.add_argument("--table")
+    parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--keep", help="keep console and frames of each boot below this folder")
     parser.add_argument("--kept", help="boot nothing, judge what --keep left")
     options = parser.parse_args()
@@ -305,7 +306,8 @@ def one_series(tap, series, options):
         if options.kept:
             return Run(*rig.kept(os.path.join(options.kept, label)))
         text = (settings + ";" + lines).replace(";", "\n")
-        return Run(*rig.run(series, text, seconds, options.keep and os.path.join(options.keep, label)))
+        return Run(*rig.run(series, text, seconds, options.keep and os.path.join(options.keep, label),
+                            cpus=options.cpus))
 
     # Two boots at a time; each has one CPU.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Boots a kernel with the Sentry and a scenario, checks every frame and what the scenario's programs expected; TAP.
 
-rig.py SERIES SCENARIO [--level WORD] [--lockdown WORD] [--keep DIR]
+rig.py SERIES SCENARIO [--prefix SETTINGS] [--cpus N] [--keep DIR]
 
 The guest is an initramfs of static programs (init.c, host.c, drive.c here); the Sentry connects to the test host
 over vsock loopback, and the test host hands each frame out through a serial port as it came. Here every MAC is
@@ -12,6 +12,7 @@ checked with Python's own SHA-256, the sequence is checked, and then the expecta
     check NAME TAB 0|1 TEXT     a test the guest could decide itself
 """
 import argparse
+import functools
 import glob
 import hashlib
 import hmac
@@ -129,9 +130,11 @@ def build_guest(kernel, release, sentry, scenario, work):
     return image
 
 
-def boot(kernel, release, image, console, frames, seconds, more):
-    words = ["timeout", "-k", "5", str(seconds), "qemu-system-x86_64", "-machine", "q35", "-accel", "tcg", "-cpu", "max,-cx16", "-smp", "1",
-             "-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+def boot(kernel, release, image, console, frames, seconds, more, cpus=1):
+    # Under TCG text patching needs one thread for all CPUs.
+    accel = "tcg" if cpus == 1 else "tcg,thread=single"
+    words = ["timeout", "-k", "5", str(seconds), "qemu-system-x86_64", "-machine", "q35", "-accel", accel, "-cpu", "max,-cx16",
+             "-smp", str(cpus), "-m", "512", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
              "-serial", "file:" + console, "-serial", "file:" + frames,
              "-kernel", os.path.join(kernel, "boot", "vmlinuz-" + release), "-initrd", image,
              "-append", "console=ttyS0 quiet panic=-1 oops=panic mitigations=off random.trust_cpu=on"] + more
@@ -302,19 +305,24 @@ def judge(tap, console, stream, settings):
         tap.result(again >= 2, "TRN a hello without a welcome is said again byte for byte (%d)" % again)
 
 
+@functools.lru_cache(None)
+def kernel_of(series):
+    return command("ci/kernel/fetch", series)
+
+
 def release_of(series):
-    return os.listdir(os.path.join(command("ci/kernel/fetch", series), "lib/modules"))[0]
+    return os.listdir(os.path.join(kernel_of(series), "lib/modules"))[0]
 
 
-def run(series, scenario, seconds=240, keep=None, more=(), sentry=None):
+def run(series, scenario, seconds=240, keep=None, more=(), sentry=None, cpus=1):
     """Boot and return (console text, Stream)."""
-    kernel = command("ci/kernel/fetch", series)
+    kernel = kernel_of(series)
     release = release_of(series)
     sentry = sentry or os.path.join(ROOT, command("ci/kernel/sentry", series))
     with tempfile.TemporaryDirectory(prefix="sentry-rig.") as top:
         image = build_guest(kernel, release, sentry, scenario, os.path.join(top, "root"))
         console, frames = os.path.join(top, "console"), os.path.join(top, "frames")
-        status = boot(kernel, release, image, console, frames, seconds, list(more))
+        status = boot(kernel, release, image, console, frames, seconds, list(more), cpus)
         text = open(console, errors="replace").read() if os.path.exists(console) else ""
         raw = open(frames, "rb").read() if os.path.exists(frames) else b""
         if keep:
@@ -338,10 +346,11 @@ def main():
     parser.add_argument("scenario")
     parser.add_argument("--prefix", default="", help="settings put before the scenario")
     parser.add_argument("--seconds", type=int, default=240)
+    parser.add_argument("--cpus", type=int, default=1)
     parser.add_argument("--keep")
     options = parser.parse_args()
     scenario = options.prefix.replace(";", "\n") + "\n" + open(options.scenario).read()
-    console, stream = run(options.series, scenario, options.seconds, options.keep)
+    console, stream = run(options.series, scenario, options.seconds, options.keep, cpus=options.cpus)
     tap = Tap()
     judge(tap, console, stream, scenario)
     tap.end()
