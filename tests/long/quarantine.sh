@@ -91,11 +91,13 @@ is "the secret is in none of them" "$(grep -rl "$secret" "$dir/sink" | wc -l)" 0
 
 # ---- the cut, as open streams feel it ----
 cat >"$dir/hold.py" <<'PY'
-import socket, sys
+import socket, time
 s = socket.create_connection(("files.example.org", 80), timeout=3600)
 print("open", flush=True)
 try:
-    print("closed", len(s.recv(1)), flush=True)
+    while True:
+        s.send(b"G")
+        time.sleep(1)
 except OSError as e:
     print("closed", e.__class__.__name__, flush=True)
 PY
@@ -112,17 +114,18 @@ YAML
 ok "another policy" holdfast policy apply q "$dir/wider.yaml"
 is "is on record" "$(field policy_applied data.author)" "$(id -un)"
 holdfast cp "$dir/hold.py" q:/tmp/hold.py
-holdfast exec q -- sh -c 'python3 /tmp/hold.py >/tmp/held 2>&1 &
+holdfast exec q -- sh -c 'setsid python3 /tmp/hold.py >/tmp/held 2>&1 </dev/null &
 	until grep open /tmp/held; do sleep 0.5; done; sleep 600' >"$dir/held" 2>"$dir/held.err" &
 holder=$!
 ok "a command runs, with a connection open" within 60 says open "$dir/held"
-upstream() { [ "$(ss -Htn state established dst 192.0.2.80 | wc -l)" = "$1" ]; }
-ok "its connection is there on the host's side" upstream 1
+upstream() { ss -Htn state established dst 192.0.2.80 | grep -q .; }
+no_upstream() { ! upstream; }
+ok "its connection is there on the host's side" upstream
 ok "the mode that holds: the score that tripped is held at once" holdfast ws set q --mode quarantine
 ok "the workspace is quarantined" within 10 is_state quarantined
 ok "after the cut there is its row" within 10 has_row quarantined engine judge
 echo "# cut after $(field quarantined data.cut_ms) ms, stopped after $(field quarantined data.total_ms) ms"
-ok "the open connection is gone from the host" within 5 upstream 0
+ok "the open connection is gone from the host" within 5 no_upstream
 wait $holder
 is "the command ends, with 1" $? 1
 is "and one line" "$(cat "$dir/held.err")" "holdfast: the connection to the guest was cut"
@@ -159,7 +162,8 @@ judge '{}'
 ok "release" holdfast release q
 ok "it runs" within 10 is_state running
 ok "commands work again" within 30 holdfast exec q -- true
-is "the guest's end of the connection was reset" "$(holdfast exec q -- cat /tmp/held | tail -n 1)" "closed ConnectionResetError"
+reset() { [[ $(holdfast exec q -- tail -n 1 /tmp/held) == "closed ConnectionResetError" || $(holdfast exec q -- tail -n 1 /tmp/held) == "closed BrokenPipeError" ]]; }
+ok "the guest's end of the connection was reset" within 30 reset
 is "the score begins anew" "$(shown judge.score)" 0
 fails "evidence of a VM that runs is refused" 'holdfast quarantine q' holdfast evidence export q --out "$dir/evidence"
 ok "nothing is left of the attempt" test ! -e "$dir/evidence"
