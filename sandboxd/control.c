@@ -112,9 +112,20 @@ static void answer_time(struct guest_control *c, const json_t *o)
 			       (json_int_t)step_ms));
 }
 
+/* The policy changed, and with it the programs that the Sentry has to hash. */
+static void take_programs(struct guest_control *c, const json_t *o)
+{
+	char list[HF_SENTRY_HASH_LIST_MAX + 1];
+
+	if (!json_is_array(json_object_get(o, "programs")) || guest_hash_list(json_object_get(o, "programs"), list, NULL) < 0)
+		c->ignored++;
+	else
+		guest_supervisor_hash_programs(c->v->guest, list);
+}
+
 static void take_message(struct guest_control *c, const uint8_t *text, size_t n)
 {
-	static const struct json_limits limits = { .bytes = HF_CONTROL_MESSAGE_MAX, .depth = 4, .values = 256 };
+	static const struct json_limits limits = { .bytes = HF_CONTROL_MESSAGE_MAX, .depth = 4, .values = 4096 };
 	_cleanup_json_ json_t *o = json_parse(text, n, &limits, NULL);
 	const char *type;
 
@@ -126,6 +137,8 @@ static void take_message(struct guest_control *c, const uint8_t *text, size_t n)
 		answer_time(c, o);
 	else if (!strcmp(type, "status"))
 		send_status(c);
+	else if (!strcmp(type, "hash_programs"))
+		take_programs(c, o);
 	else
 		c->ignored++;
 }

@@ -78,9 +78,32 @@ static int parse_paths(const json_t *o, const char *key, char ***out, size_t *co
 	return 0;
 }
 
+int guest_hash_list(const json_t *array, char out[HF_SENTRY_HASH_LIST_MAX + 1], struct err *e)
+{
+	const json_t *item;
+	size_t i, used = 0;
+
+	out[0] = '\0';
+	if (!array)
+		return 0;
+	if (!json_is_array(array))
+		return err_set(e, "hash_programs: not a list");
+	json_array_foreach(array, i, item) {
+		const char *program = json_string_value(item);
+		size_t n = program ? strlen(program) : 0;
+
+		if (!n || strchr(program, '\n') || (*program != '/' && strcmp(program, "*")))
+			return err_set(e, "hash_programs: no. %zu is neither a path nor *", i + 1);
+		if (used + n + 1 > HF_SENTRY_HASH_LIST_MAX)
+			return err_set(e, "hash_programs: longer than %d bytes", HF_SENTRY_HASH_LIST_MAX);
+		used += (size_t)snprintf(out + used, HF_SENTRY_HASH_LIST_MAX + 1 - used, "%s%s", used ? "\n" : "", program);
+	}
+	return 0;
+}
+
 static int parse_sentry(const json_t *root, struct guest_spec *s, struct err *e)
 {
-	static const char *const keys[] = { "mode", "sha256", NULL };
+	static const char *const keys[] = { "mode", "sha256", "hash_programs", NULL };
 	const char *mode, *sha256;
 	json_t *o;
 	int r = section(root, "sentry", keys, &o, e);
@@ -98,7 +121,7 @@ static int parse_sentry(const json_t *root, struct guest_spec *s, struct err *e)
 	if (s->sentry != GUEST_SENTRY_OFF && !*sha256)
 		return err_set(e, "sentry.sha256: missing");
 	memcpy(s->sentry_sha256, sha256, strlen(sha256));
-	return 0;
+	return guest_hash_list(json_object_get(o, "hash_programs"), s->hash_programs, e);
 }
 
 static int get_id(const json_t *o, const char *key, uint32_t *id, struct err *e)

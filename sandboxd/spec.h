@@ -7,6 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <jansson.h>
+
+#include <holdfast/guest.h>
+
 #include "lib/err.h"
 #include "lib/sandbox/sandbox.h"
 
@@ -19,6 +23,7 @@ struct guest_spec {
 	enum guest_level level;
 	enum guest_sentry sentry;
 	char sentry_sha256[65];
+	char hash_programs[HF_SENTRY_HASH_LIST_MAX + 1]; /* one a line */
 	struct {
 		char *name;
 		uint32_t uid, gid;
@@ -41,6 +46,9 @@ struct guest_spec {
 	int64_t boot_unix_ns;
 	int64_t mtu;
 };
+
+/* The list of programs to hash as the module takes it, from a JSON array. NULL array: none. */
+int guest_hash_list(const json_t *array, char out[HF_SENTRY_HASH_LIST_MAX + 1], struct err *e);
 
 /* Parses and checks; an unknown or contradictory key is named. NULL on failure. The caller frees. */
 struct guest_spec *guest_spec_parse(const void *text, size_t n, struct err *e);

@@ -332,6 +332,15 @@ static int start_gate(struct guest_supervisor *v)
 	return gate.launch && gate.timer ? 0 : -1;
 }
 
+/* From now on only this process may write it. */
+int guest_supervisor_hash_programs(struct guest *g, const char *list)
+{
+	if (g->params_fd < 0 || guest_write_file(g->params_fd, "hash_programs", list) >= 0)
+		return 0;
+	guest_step_degraded(&g->steps, "sentry_hash_programs", "hash_programs", errno, NULL);
+	return -1;
+}
+
 static void tell_sentry(struct guest *g)
 {
 	char pid[16];
@@ -343,6 +352,8 @@ static void tell_sentry(struct guest *g)
 		guest_step_degraded(&g->steps, "sentry_supervisor", "supervisor_pid", errno, NULL);
 	else
 		guest_step_ok(&g->steps, "sentry_supervisor");
+	if (g->spec->hash_programs[0] && guest_supervisor_hash_programs(g, g->spec->hash_programs) == 0)
+		guest_step_ok(&g->steps, "sentry_hash_programs");
 }
 
 int guest_supervisor_run(struct guest *g)

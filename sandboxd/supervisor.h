@@ -33,6 +33,9 @@ int guest_supervisor_run(struct guest *g);
 /* The status object of docs/protocol/control.md. */
 json_t *guest_status_json(const struct guest_supervisor *v);
 
+/* Hands the Sentry the programs to hash, one a line; a failure is a degraded step. 0 also where there is no Sentry. */
+int guest_supervisor_hash_programs(struct guest *g, const char *list);
+
 /* Applies the host's time. Returns the step in ms, -1 with errno. */
 int64_t guest_supervisor_time(struct guest_supervisor *v, int64_t unix_ns);
 

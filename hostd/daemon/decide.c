@@ -16,6 +16,8 @@
  * rule may allow needs its program: the Sentry's event about the very socket, waited for up to
  * IDENTITY_MS; failing that (no Sentry, or a record that its bucket suppressed) the guest's attestor is
  * asked once; failing that it is refused as "identity unavailable", which is not "not allowed".
+ * At level strict a rule that names programs also wants the file that ran to be the one that was pinned under its
+ * name (identify.c); the flow waits while the Sentry reads the file.
  * The row of a decision is written with the process chain, so it waits for the Sentry's event up to
  * IDENTITY_MS when the decision did not need it; the refusal itself never waits.
  */
@@ -28,6 +30,8 @@ struct ask {
 	json_int_t id;
 	json_t *flow;
 	struct flow_key key;
+	json_t *event;	/* while its program is identified: who opened it */
+	char rule[256]; /* and what allows it */
 };
 
 /* A question to the attestor. */
@@ -48,6 +52,7 @@ static const char *text_of(const json_t *object, const char *key)
 static void ask_free(struct ask *ask)
 {
 	json_decref(ask->flow);
+	json_decref(ask->event);
 	free(ask);
 }
 
@@ -129,14 +134,62 @@ static uint64_t flow_id(const json_t *flow)
 	return (uint64_t)json_integer_value(json_object_get(flow, "id"));
 }
 
+/* Would it be allowed to this program alone? */
+static bool allowed_to(const struct workspace *ws, const json_t *flow, const char *program)
+{
+	_cleanup_json_ json_t *event = json_pack("{s:s}", "exe", program);
+	struct policy_decision d;
+
+	return event && judge_flow(ws, flow, event, &d);
+}
+
+/* The program whose name allows this flow: the event's own or an ancestor's; NULL if any may open it. */
+static const char *named_program(const struct workspace *ws, const json_t *flow, const json_t *event)
+{
+	const char *exe = text_of(event, "exe");
+	json_t *link;
+	size_t i;
+
+	if (allowed_to(ws, flow, ""))
+		return NULL;
+	if (allowed_to(ws, flow, exe))
+		return exe;
+	json_array_foreach(json_object_get(event, "chain"), i, link) {
+		const char *path = text_of(link, json_object_get(link, "exe") ? "exe" : "path");
+
+		if (*path && allowed_to(ws, flow, path))
+			return path;
+	}
+	return exe;
+}
+
+static void allowed(void *user, const char *refusal)
+{
+	struct ask *ask = user;
+
+	if (!refusal)
+		owners_note(ask->ws->owners, flow_id(ask->flow), ask->event);
+	verdict(ask, !refusal, ask->rule, refusal ? refusal : "");
+}
+
 static void judged(struct ask *ask, const json_t *event)
 {
+	struct workspace *ws = ask->ws;
+	const char *program = NULL;
 	struct policy_decision d;
-	bool allow = judge_flow(ask->ws, ask->flow, event, &d);
 
-	if (allow)
-		owners_note(ask->ws->owners, flow_id(ask->flow), event);
-	verdict(ask, allow, d.rule, allow ? "" : d.text);
+	if (!judge_flow(ws, ask->flow, event, &d)) {
+		verdict(ask, false, d.rule, d.text);
+		return;
+	}
+	ask->event = json_incref((json_t *)event);
+	snprintf(ask->rule, sizeof(ask->rule), "%s", d.rule ? d.rule : "");
+	if (ws->sentry_live && !strcmp(workspace_level(ws), "strict"))
+		program = named_program(ws, ask->flow, event);
+	if (program)
+		identify(ws, event, program, allowed, ask);
+	else
+		allowed(ask, NULL);
 }
 
 /* ---- identity ---- */
@@ -317,7 +370,8 @@ struct row {
 /* Who opened it: what the event says, what the exec of that very process said, and its ancestors. */
 static void add_identity(struct row *row, const json_t *event)
 {
-	static const char *const copied[] = { "pid", "start_ns", "uid", "exe_sha256", "attested_by" };
+	static const char *const copied[] = { "pid", "start_ns", "uid", "exe_sha256", "exe_verity", "attested_by" };
+	char digest[80];
 	const struct process *process =
 		process_find(row->ws->processes, json_integer_value(json_object_get(event, "pid")),
 			     (uint64_t)json_integer_value(json_object_get(event, "start_ns")));
@@ -325,6 +379,9 @@ static void add_identity(struct row *row, const json_t *event)
 	for (size_t i = 0; i < sizeof(copied) / sizeof(copied[0]); i++)
 		if (json_object_get(event, copied[i]))
 			json_object_set(row->data, copied[i], json_object_get(event, copied[i]));
+	/* A hash may have come after the flow. */
+	if (identity_digest(row->ws->identity, event, digest) && !strncmp(digest, "sha256:", 7))
+		json_object_set_new(row->data, "exe_sha256", json_string(digest + 7));
 	json_object_set_new(row->data, "program", json_string(text_of(event, "exe")));
 	if (process && process->exec_seq) {
 		json_object_set_new(row->data, "command", json_string(process->command));
@@ -400,6 +457,7 @@ void decide_tick(struct workspace *ws)
 	uint64_t now = loop_now_ms();
 
 	flow_join_tick(ws->flows, now);
+	identify_tick(ws, now);
 	while (*at) {
 		struct who *who = *at;
 
@@ -423,6 +481,7 @@ void decide_reset(struct workspace *ws)
 		ask_free(who->ask);
 		free(who);
 	}
+	identify_tick(ws, UINT64_MAX);
 	if (ws->flows)
 		flow_join_tick(ws->flows, UINT64_MAX);
 	if (ws->owners)

@@ -2,6 +2,7 @@
 /* The one document that the host gives sandboxd (docs/protocol/control.md, "guest-spec.json"). */
 #include "hostd/daemon/workspace.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include <holdfast/guest.h>
@@ -47,6 +48,33 @@ static void add_policy(json_t *spec, const struct policy *policy)
 	json_object_set_new(spec, "network_rules", json_boolean(policy_has_network(policy)));
 }
 
+/* The package manager first; a pattern by its literal beginning. What has no room for all of them hashes every program. */
+json_t *guest_hash_programs(const struct workspace *ws)
+{
+	json_t *list = json_array();
+	size_t bytes = sizeof(IDENTITY_PACKAGE_MANAGER);
+	const char *pattern;
+
+	if (!ws->policy || strcmp(workspace_level(ws), "strict") || !policy_program_pattern(ws->policy, 0))
+		return list;
+	json_array_append_new(list, json_string(IDENTITY_PACKAGE_MANAGER));
+	for (size_t i = 0; (pattern = policy_program_pattern(ws->policy, i)); i++) {
+		size_t literal = strcspn(pattern, "*?[{\\");
+		char line[512];
+
+		snprintf(line, sizeof(line), "%.*s%s", (int)(literal < 500 ? literal : 500), pattern,
+			 pattern[literal] || literal >= 500 ? "*" : "");
+		bytes += strlen(line) + 1;
+		if (bytes > HF_SENTRY_HASH_LIST_MAX) {
+			json_array_clear(list);
+			json_array_append_new(list, json_string("*"));
+			break;
+		}
+		json_array_append_new(list, json_string(line));
+	}
+	return list;
+}
+
 json_t *guest_spec_build(const struct workspace *ws, const char *sentry_sha256, struct err *err)
 {
 	const char *mode = *sentry_sha256 ? settings_text(ws->settings, "sentry") : "off";
@@ -61,6 +89,7 @@ json_t *guest_spec_build(const struct workspace *ws, const char *sentry_sha256, 
 		err_set(err, "out of memory");
 		return NULL;
 	}
+	json_object_set_new(json_object_get(spec, "sentry"), "hash_programs", guest_hash_programs(ws));
 	if (ws->policy)
 		add_policy(spec, ws->policy);
 	return spec;

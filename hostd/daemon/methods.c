@@ -403,6 +403,7 @@ static void ws_delete_method(void *user, struct api_call *call, const json_t *pa
 		api_fail(call, "workspace %s is %s: stop it first", ws->name, workspace_state_name(ws));
 		return;
 	}
+	identify_forget(ws);
 	quarantine_release(ws->quarantine, "delete", author(params));
 	workspace_event(ws, EVENT_WS_DELETED, json_pack("{s:s}", "author", author(params)));
 	if (ws_delete(&hostd->paths, ws->name, &err)) {
@@ -503,6 +504,7 @@ static void ws_reset(void *user, struct api_call *call, const json_t *params)
 		api_fail(call, "remove %s: %s", path, strerror(errno));
 		return;
 	}
+	identify_forget(ws); /* the programs are those of the base again */
 	quarantine_release(ws->quarantine, "reset", author(params));
 	judge_release(ingest_judge(ws->ingest), (int64_t)loop_now_ms()); /* stored with the row */
 	workspace_event(ws, EVENT_WS_RESET, json_pack("{s:s}", "author", author(params)));

@@ -201,6 +201,9 @@ static int apply(struct workspace *ws, const char *text, size_t len, const char 
 		note_policy(ws, EVENT_POLICY_APPLIED, author, version, report.text);
 	if (workspace_judge_load(ws, ws->settings, author, false, err))
 		log_warn("%s: %s", ws->name, err->text);
+	if (ws->vm && report.outcome != POLICY_RELOAD_SAME && !strcmp(workspace_level(ws), "strict"))
+		msg_send_new(ws->vm, ROLE_VM_GUEST_SEND, json_pack("{s:{s:s,s:o}}", "msg", "type", "hash_programs",
+								   "programs", guest_hash_programs(ws)));
 	if (ws->vm && report.outcome != POLICY_RELOAD_SAME)
 		vmlink_request(ws, ROLE_VM_REJUDGE, json_object(), -1, rejudged, NULL);
 out:

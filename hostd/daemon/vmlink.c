@@ -221,6 +221,8 @@ static int on_frame(void *user, struct msg *msg, struct err *err)
 	process_table_event(ws->processes, kind, (uint64_t)seq, event);
 	if (!strcmp(kind, "net_flow"))
 		flow_join_event(ws->flows, loop_now_ms(), event);
+	else
+		identify_frame(ws, kind, event);
 	if (!strcmp(kind, "hello"))
 		workspace_progress(ws, "the Sentry reports");
 	state_text = json_text(state);

@@ -176,6 +176,15 @@ int workspace_judge_load(struct workspace *ws, const json_t *settings, const cha
 	return 0;
 }
 
+/* The pins of programs, as they were kept. */
+static struct identity *identity_load(const struct workspace *ws)
+{
+	_cleanup_free_ char *text = ws->hostd->store ? store_get_state(ws->hostd->store, ws->name, "identity") : NULL;
+	_cleanup_json_ json_t *kept = text ? json_loads(text, JSON_REJECT_DUPLICATES, NULL) : NULL;
+
+	return identity_new(kept);
+}
+
 static int open_parts(struct workspace *ws, struct err *err)
 {
 	static const struct ingest_ops ops = { .trip = hold_trip };
@@ -197,7 +206,8 @@ static int open_parts(struct workspace *ws, struct err *err)
 	ws->processes = process_table_new();
 	ws->flows = flow_join_new();
 	ws->owners = owners_new();
-	if (!ws->ingest || !ws->processes || !ws->flows || !ws->owners)
+	ws->identity = identity_load(ws);
+	if (!ws->ingest || !ws->processes || !ws->flows || !ws->owners || !ws->identity)
 		return err_set(err, "out of memory");
 	return hold_new(ws, err);
 }
@@ -209,6 +219,7 @@ static void workspace_free(struct workspace *ws)
 	decide_reset(ws);
 	flow_join_free(ws->flows);
 	owners_free(ws->owners);
+	identity_free(ws->identity);
 	process_table_free(ws->processes);
 	quarantine_free(ws->quarantine);
 	ingest_free(ws->ingest);

@@ -9,6 +9,7 @@
 
 #include "hostd/daemon/daemon.h"
 #include "hostd/lineage/flow.h"
+#include "hostd/lineage/identity.h"
 #include "hostd/lineage/owner.h"
 #include "hostd/lineage/process.h"
 #include "hostd/policy/policy.h"
@@ -81,6 +82,8 @@ struct workspace {
 	struct process_table *processes;
 	struct flow_join *flows;
 	struct owners *owners; /* of open flows, by the switch's id */
+	struct identity *identity;
+	struct identify_wait *identify_waits;
 	struct who *whos; /* questions to the guest's attestor */
 	uint32_t last_who;
 };
@@ -113,6 +116,8 @@ void workspace_event(struct workspace *ws, enum event_kind kind, json_t *data); 
 /* start.c: from Off to the role's START. The end is told to the waiters. */
 int workspace_start(struct workspace *ws, struct err *err);
 /* guest_spec.c: docs/protocol/control.md "guest-spec.json". */
+/* The programs that the Sentry has to hash for this policy: paths, or their beginnings with "*"; the caller's. */
+json_t *guest_hash_programs(const struct workspace *ws);
 json_t *guest_spec_build(const struct workspace *ws, const char *sentry_sha256, struct err *err);
 
 /* vmlink.c: the role's messages. */
@@ -139,6 +144,18 @@ void decide_reset(struct workspace *ws);
 
 /* volume.c: bytes that leave through the switch, to the judge, each second. */
 void volume_tick(struct workspace *ws);
+
+/*
+ * identify.c: is a program the file that was pinned under its name? refusal: NULL, or one line why not. program: the
+ * event's own, or that of an ancestor. fn runs once, at the latest after IDENTIFY_MS.
+ */
+enum { IDENTIFY_MS = 9000 }; /* less than the switch holds a SYN (SWITCH_ASK_MS) */
+typedef void (*identify_fn)(void *user, const char *refusal);
+void identify(struct workspace *ws, const json_t *event, const char *program, identify_fn fn, void *user);
+/* A frame of the Sentry: results of hashes, and what the package manager does. */
+void identify_frame(struct workspace *ws, const char *kind, const json_t *event);
+void identify_tick(struct workspace *ws, uint64_t now_ms); /* UINT64_MAX: nobody waits any more */
+void identify_forget(struct workspace *ws); /* the disk is another */
 
 /* hold.c: what a tripped score does. */
 int hold_new(struct workspace *ws, struct err *err);

@@ -184,6 +184,16 @@ struct policy *policy_bind(const struct policy *p, const struct policy *boundary
 	return q;
 }
 
+const char *policy_program_pattern(const struct policy *p, size_t i)
+{
+	for (size_t r = 0; r < p->n_rules; r++) {
+		if (i < p->rules[r].n_programs)
+			return p->rules[r].programs[i].path.g.text;
+		i -= p->rules[r].n_programs;
+	}
+	return NULL;
+}
+
 const char *policy_program_path(const struct policy *p, size_t i)
 {
 	return i < p->n_program_paths ? p->program_paths[i] : NULL;

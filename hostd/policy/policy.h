@@ -84,6 +84,9 @@ struct policy *policy_bind(const struct policy *p, const struct policy *boundary
 /* The literal (glob-free) program paths that rules name, each once; NULL beyond the last. */
 const char *policy_program_path(const struct policy *p, size_t i);
 
+/* The @i-th program that any rule names, a path or a pattern, repeats included; NULL beyond the last. */
+const char *policy_program_pattern(const struct policy *p, size_t i);
+
 /* 64 hex digits and NUL: SHA-256 of the document as it was given. */
 const char *policy_digest(const struct policy *p);
 

@@ -35,6 +35,7 @@
 #define HF_INITRD_CA "/holdfast/ca.crt"	/* proxy's CA, PEM; only with proxy: on */
 #define HF_BOOT_KEY_BYTES 32
 #define HF_SPEC_SCHEMA 1
+#define HF_SENTRY_HASH_LIST_MAX 4095 /* bytes of the programs to hash with their line ends (the module's limit) */
 #define HF_SPEC_MAX (1024 * 1024)
 
 /* Serial numbers of the virtio disks. */

@@ -38,8 +38,8 @@ static void test_spec_takes_what_the_host_writes(void **state)
 {
 	static const char text[] =
 		HEAD "\"strict\",\"hostname\":\"h\",\"sentry\":{\"mode\":\"required\",\"sha256\":"
-		     "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\"}," USER
-		     ",\"filesystem\":{\"include_workdir\":true,\"read_only\":[\"/usr\"],\"read_write\":[\"/tmp\",\"/srv\"]},"
+		     "\"0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\","
+		     "\"hash_programs\":[\"/usr/bin/dpkg\",\"/opt/agent/*\"]}," USER ",\"filesystem\":{\"include_workdir\":true,\"read_only\":[\"/usr\"],\"read_write\":[\"/tmp\",\"/srv\"]},"
 		     "\"landlock\":{\"compatibility\":\"hard_requirement\"},\"process\":{\"run_as_user\":\"sandbox\"},"
 		     "\"network_rules\":true,\"proxy\":\"on\",\"cgroup\":{\"pids_max\":10,\"memory_max\":20},"
 		     "\"boot_unix_ns\":5,\"mtu\":1400}";
@@ -51,6 +51,7 @@ static void test_spec_takes_what_the_host_writes(void **state)
 	assert_non_null(s);
 	assert_int_equal(s->level, GUEST_STRICT);
 	assert_int_equal(s->sentry, GUEST_SENTRY_REQUIRED);
+	assert_string_equal(s->hash_programs, "/usr/bin/dpkg\n/opt/agent/*");
 	assert_int_equal(s->user.uid, 1000);
 	assert_true(s->include_workdir && s->network_rules && s->proxy && s->has_process);
 	assert_int_equal(s->read_write_count, 2);
@@ -59,6 +60,29 @@ static void test_spec_takes_what_the_host_writes(void **state)
 	assert_int_equal(s->pids_max, 10);
 	assert_int_equal(s->mtu, 1400);
 	guest_spec_free(s);
+}
+
+/* What the module takes: 4 095 bytes with a line end for each. */
+static void test_the_list_of_programs_is_bounded(void **state)
+{
+	char out[HF_SENTRY_HASH_LIST_MAX + 1], path[1024];
+	json_t *list = json_array();
+	struct err e = { .text = "" };
+
+	(void)state;
+	memset(path, 'x', sizeof(path));
+	path[0] = '/';
+	path[1022] = '\0'; /* with its line end 1 023 bytes */
+	for (int i = 0; i < 4; i++)
+		json_array_append_new(list, json_string(path));
+	assert_int_equal(guest_hash_list(list, out, &e), 0);
+	assert_int_equal(strlen(out), 4 * 1023 - 1);
+	json_array_append_new(list, json_string("/y"));
+	assert_int_equal(guest_hash_list(list, out, &e), 0);
+	json_array_append_new(list, json_string("/z"));
+	assert_int_equal(guest_hash_list(list, out, &e), -1);
+	assert_non_null(strstr(e.text, "4095"));
+	json_decref(list);
 }
 
 static void test_spec_refuses_by_name(void **state)
@@ -84,6 +108,9 @@ static void test_spec_refuses_by_name(void **state)
 		{ HEAD "\"strict\",\"process\":{\"run_as_group\":\"-1\"}," USER "}", "run_as_group" },
 		{ HEAD "\"observe\",\"sentry\":{\"mode\":\"required\"}," USER "}", "sha256" },
 		{ HEAD "\"observe\",\"sentry\":{\"mode\":\"required\",\"sha256\":\"ABC\"}," USER "}", "sha256" },
+		{ HEAD "\"observe\",\"sentry\":{\"mode\":\"off\",\"hash_programs\":\"*\"}," USER "}", "not a list" },
+		{ HEAD "\"observe\",\"sentry\":{\"mode\":\"off\",\"hash_programs\":[\"*\",\"bin/x\"]}," USER "}", "no. 2" },
+		{ HEAD "\"observe\",\"sentry\":{\"mode\":\"off\",\"hash_programs\":[\"/a\\n/b\"]}," USER "}", "no. 1" },
 		{ HEAD "\"observe\",\"landlock\":{\"compatibility\":\"maybe\"}," USER "}", "compatibility" },
 		{ HEAD "\"observe\",\"proxy\":\"yes\"," USER "}", "proxy" },
 		{ HEAD "\"observe\",\"cgroup\":{\"pids_max\":-1}," USER "}", "negative" },
@@ -425,6 +452,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_spec_takes_what_the_host_writes),
+		cmocka_unit_test(test_the_list_of_programs_is_bounded),
 		cmocka_unit_test(test_spec_refuses_by_name),
 		cmocka_unit_test(test_variables_that_load_or_run_files_are_dropped),
 		cmocka_unit_test(test_environment_is_built_not_inherited),

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "hostd/lineage/flow.h"
+#include "hostd/lineage/identity.h"
 #include "hostd/lineage/owner.h"
 #include "hostd/lineage/process.h"
 
@@ -233,6 +234,157 @@ static void test_an_open_flow_keeps_its_owner(void **state)
 	owners_free(owners);
 }
 
+/* ---- identity ---- */
+
+#define HEX(c) c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c c
+#define HASH_A HEX("aa")
+#define HASH_B HEX("bb")
+#define HASH_C HEX("cc")
+
+/* One flow; member NULL: no further one. */
+static enum identity_verdict check(struct identity *id, const char *exe, const char *member, const char *value)
+{
+	json_t *event = json_pack("{s:s,s:s,s:s}", "exe", exe, member, value, "exe_id", HEX("01"));
+	const char *why;
+	enum identity_verdict verdict = identity_check(id, event, &why);
+
+	assert_true(!!why == (verdict == IDENTITY_UNKNOWN || verdict == IDENTITY_CHANGED));
+	json_decref(event);
+	return verdict;
+}
+
+static enum identity_verdict feed(struct identity *id, const char *kind, json_t *event)
+{
+	bool keep;
+	enum identity_verdict verdict = identity_event(id, kind, event, &keep);
+
+	json_decref(event);
+	return verdict;
+}
+
+static json_t *hashed(const char *exe, const char *exe_id, const char *sha256)
+{
+	return json_pack("{s:s,s:s,s:s}", "exe", exe, "exe_id", exe_id, "exe_sha256", sha256);
+}
+
+static json_t *dpkg(int uid)
+{
+	return json_pack("{s:i,s:I,s:s,s:i}", "pid", 50, "start_ns", (json_int_t)5000, "path", IDENTITY_PACKAGE_MANAGER,
+			 "uid", uid);
+}
+
+static void test_a_program_is_pinned_at_first_use(void **state)
+{
+	struct identity *id = identity_new(NULL), *again;
+	json_t *kept;
+
+	(void)state;
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_A), IDENTITY_PINNED);
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_A), IDENTITY_SAME);
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_B), IDENTITY_CHANGED);
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_verity", HASH_A), IDENTITY_CHANGED);
+	assert_int_equal(check(id, "/usr/bin/wget", "exe_verity", HASH_B), IDENTITY_PINNED);
+	kept = identity_json(id);
+	again = identity_new(kept);
+	assert_int_equal(check(again, "/usr/bin/curl", "exe_sha256", HASH_A), IDENTITY_SAME);
+	assert_int_equal(check(again, "/usr/bin/curl", "exe_sha256", HASH_B), IDENTITY_CHANGED);
+	assert_int_equal(identity_forget(again, NULL), 2);
+	assert_int_equal(check(again, "/usr/bin/curl", "exe_sha256", HASH_B), IDENTITY_PINNED);
+	json_decref(kept);
+	identity_free(id);
+	identity_free(again);
+}
+
+static void test_the_package_manager_updates(void **state)
+{
+	struct identity *id = identity_new(NULL);
+
+	(void)state;
+	assert_int_equal(feed(id, "program_hash", hashed(IDENTITY_PACKAGE_MANAGER, HEX("0d"), HASH_C)), IDENTITY_PINNED);
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_A), IDENTITY_PINNED);
+	feed(id, "exec", dpkg(1000)); /* nobody's but root's */
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_B), IDENTITY_CHANGED);
+	feed(id, "exec", dpkg(0));
+	/* the old one still runs while it works; its end counts too */
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_A), IDENTITY_SAME);
+	feed(id, "exit", json_pack("{s:i,s:I}", "pid", 50, "start_ns", (json_int_t)5000));
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_B), IDENTITY_UPDATED);
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_B), IDENTITY_SAME);
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_A), IDENTITY_CHANGED);
+	/* once its own file was changed, it excuses nothing */
+	assert_int_equal(feed(id, "program_hash", hashed(IDENTITY_PACKAGE_MANAGER, HEX("0e"), HASH_A)), IDENTITY_CHANGED);
+	feed(id, "exec", dpkg(0));
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_C), IDENTITY_CHANGED);
+	identity_free(id);
+}
+
+/* A path that the process chose itself meets a pin or says nothing. */
+static void test_a_chosen_name_makes_no_pin(void **state)
+{
+	static const char *const marks[] = { "exe_deleted", "exe_changed" };
+	const char *why;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct identity *id = identity_new(NULL);
+		json_t *event = hashed("/usr/bin/curl", HEX("01"), HASH_A);
+
+		json_object_set_new(event, marks[i], json_true());
+		assert_int_equal(identity_check(id, event, &why), IDENTITY_UNKNOWN);
+		assert_int_equal(check(id, "/usr/bin/curl", "exe_sha256", HASH_A), IDENTITY_PINNED);
+		assert_int_equal(identity_check(id, event, &why), IDENTITY_SAME);
+		json_object_set_new(event, "exe_sha256", json_string(HASH_B));
+		assert_int_equal(identity_check(id, event, &why), IDENTITY_UNKNOWN);
+		json_decref(event);
+		identity_free(id);
+	}
+}
+
+static void test_hashes_come_later(void **state)
+{
+	struct identity *id = identity_new(NULL);
+	const char *why;
+	json_t *changed;
+
+	(void)state;
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_hash", "hashing"), IDENTITY_HASHING);
+	assert_int_equal(identity_check_name(id, "/usr/bin/curl", &why), IDENTITY_HASHING);
+	assert_int_equal(feed(id, "program_hash", hashed("/usr/bin/curl", HEX("01"), HASH_A)), IDENTITY_PINNED);
+	assert_int_equal(check(id, "/usr/bin/curl", "exe_hash", "hashing"), IDENTITY_SAME);
+	assert_int_equal(identity_check_name(id, "/usr/bin/curl", &why), IDENTITY_SAME);
+	assert_int_equal(feed(id, "program_hash", hashed("/usr/bin/curl", HEX("02"), HASH_B)), IDENTITY_CHANGED);
+	assert_int_equal(identity_check_name(id, "/usr/bin/curl", &why), IDENTITY_CHANGED);
+	changed = hashed("/usr/bin/curl", HEX("02"), HASH_B);
+	assert_false(identity_note_change(id, changed)); /* told with its hash */
+	json_object_set_new(changed, "exe_sha256", json_string(HASH_C));
+	assert_true(identity_note_change(id, changed));
+	assert_false(identity_note_change(id, changed));
+	json_decref(changed);
+	identity_free(id);
+	id = identity_new(NULL);
+	for (size_t i = 0; i < 5; i++) {
+		static const char *const words[] = { "unsupported_fs", "too_large", "failed", "not_asked", "" };
+
+		assert_int_equal(check(id, "/usr/bin/other", "exe_hash", words[i]), IDENTITY_UNKNOWN);
+	}
+	identity_free(id);
+}
+
+static void test_pins_are_bounded(void **state)
+{
+	struct identity *id = identity_new(NULL);
+	char path[32];
+
+	(void)state;
+	for (int i = 0; i < IDENTITY_PINS_MAX; i++) {
+		snprintf(path, sizeof(path), "/bin/%d", i);
+		assert_int_equal(check(id, path, "exe_sha256", HASH_A), IDENTITY_PINNED);
+	}
+	assert_int_equal(check(id, "/bin/more", "exe_sha256", HASH_A), IDENTITY_UNKNOWN);
+	assert_int_equal(check(id, "/bin/0", "exe_sha256", HASH_B), IDENTITY_CHANGED);
+	identity_free(id);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -245,6 +397,11 @@ int main(void)
 		cmocka_unit_test(test_an_event_is_claimed_once),
 		cmocka_unit_test(test_join_is_bounded),
 		cmocka_unit_test(test_an_open_flow_keeps_its_owner),
+		cmocka_unit_test(test_a_program_is_pinned_at_first_use),
+		cmocka_unit_test(test_the_package_manager_updates),
+		cmocka_unit_test(test_a_chosen_name_makes_no_pin),
+		cmocka_unit_test(test_hashes_come_later),
+		cmocka_unit_test(test_pins_are_bounded),
 	};
 
 	return cmocka_run_group_tests_name("lineage", tests, NULL, NULL);
