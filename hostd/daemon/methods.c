@@ -221,6 +221,27 @@ static int policy_text(const struct hostd *hostd, const json_t *params, const js
 	return *text ? 0 : err_set(err, "out of memory");
 }
 
+/* What exceeds the boundary is not saved, by this path either; @text NULL: no policy at all. */
+static int within_boundary(const struct hostd *hostd, const char *text, struct err *err)
+{
+	struct policy_reload_report report = { 0 };
+	struct policy *boundary = NULL, *policy = NULL;
+	struct policy_diags diags = { 0 };
+	int rc = workspace_boundary(hostd, &boundary, err);
+
+	if (!rc && boundary && !text) {
+		rc = err_set(err, "a boundary is set, so the workspace needs a policy within it");
+	} else if (!rc && boundary) {
+		policy_reload(NULL, boundary, text, strlen(text), &policy, &diags, &report);
+		if (report.outcome == POLICY_RELOAD_REFUSED)
+			rc = err_set(err, "the policy is refused: %s", report.text);
+	}
+	policy_put(policy);
+	policy_put(boundary);
+	policy_diags_free(&diags);
+	return rc;
+}
+
 static void ws_create_method(void *user, struct api_call *call, const json_t *params)
 {
 	struct hostd *hostd = user;
@@ -232,7 +253,7 @@ static void ws_create_method(void *user, struct api_call *call, const json_t *pa
 
 	if (json_get_str(params, "name", &name, &err) ||
 	    apply_settings(settings, json_object_get(params, "settings"), &err) ||
-	    policy_text(hostd, params, settings, &policy, &err) ||
+	    policy_text(hostd, params, settings, &policy, &err) || within_boundary(hostd, policy, &err) ||
 	    ws_create(&hostd->paths, name, settings, policy, policy ? strlen(policy) : 0, &err)) {
 		api_fail_err(call, &err);
 		return;

@@ -46,8 +46,7 @@ struct reader {
 	const char *why;
 };
 
-/* One character of UTF-8; a malformed byte stands for itself. */
-static uint32_t char_at(const char *p, const char *end, size_t *len)
+uint32_t policy_utf8_char(const char *p, const char *end, size_t *len)
 {
 	const unsigned char *u = (const unsigned char *)p;
 	size_t left = (size_t)(end - p), need, i;
@@ -70,7 +69,7 @@ static int peek(const struct reader *r, uint32_t *c)
 
 	if (r->p == r->end)
 		return -1;
-	*c = char_at(r->p, r->end, &len);
+	*c = policy_utf8_char(r->p, r->end, &len);
 	return 0;
 }
 
@@ -82,7 +81,7 @@ static int bump(struct reader *r, const char **bytes, size_t *len)
 		return -1;
 	}
 	*bytes = r->p;
-	r->cur = char_at(r->p, r->end, len);
+	r->cur = policy_utf8_char(r->p, r->end, len);
 	r->p += *len;
 	return 0;
 }
@@ -356,8 +355,8 @@ static int read_plain_tokens(struct reader *r)
 				r->why = "** must be a whole component";
 				return -1;
 			} else if (r->p < r->end) {
-				r->p++;
-				rc = push(r, TOKEN_PREFIX, 0, 0);
+				r->p++; /* with nothing behind the slash it is anything at all */
+				rc = push(r, r->p < r->end ? TOKEN_PREFIX : TOKEN_STAR, 0, 0);
 			} else {
 				rc = push(r, TOKEN_STAR, 0, 0);
 			}

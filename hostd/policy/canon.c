@@ -54,21 +54,25 @@ static bool is_dots(const char *s, size_t n)
 	return (n == 1 && s[0] == '.') || (n == 2 && s[0] == '.' && s[1] == '.');
 }
 
-/* Between two kept slashes a dot would be resolved by whoever decodes them. */
-static bool residual_dots(const char *s, size_t n)
+/*
+ * Between two kept slashes a dot would be resolved by whoever decodes them.  Looked for in what is left of
+ * the path: a segment that a later `..` took away harms nobody.
+ */
+static bool residual_dots(const char *path)
 {
-	const char *end = s + n;
+	const char *part = path;
 
-	if (!memchr(s, SLASH, n))
-		return false;
-	for (;;) {
-		const char *next = memchr(s, SLASH, (size_t)(end - s));
+	for (const char *p = path;; p++) {
+		bool kept = !strncmp(p, "%2F", 3);
 
-		if (is_dots(s, (size_t)((next ? next : end) - s)))
+		if (*p && *p != '/' && !kept)
+			continue;
+		if (is_dots(part, (size_t)(p - part)))
 			return true;
-		if (!next)
+		if (!*p)
 			return false;
-		s = next + 1;
+		p += kept ? 2 : 0;
+		part = p + 1;
 	}
 }
 
@@ -115,8 +119,6 @@ static enum policy_canon_error resolve(const char *s, size_t len, struct policy_
 			while (out->path[--out->path_len] != '/')
 				;
 		} else if (n && !is_dots(s, n)) {
-			if (residual_dots(s, n))
-				return POLICY_CANON_RESIDUAL_DOT;
 			out->path[out->path_len++] = '/';
 			encode(out, s, n);
 		}
@@ -127,7 +129,7 @@ static enum policy_canon_error resolve(const char *s, size_t len, struct policy_
 	if (trailing || out->path_len == 0)
 		out->path[out->path_len++] = '/';
 	out->path[out->path_len] = '\0';
-	return POLICY_CANON_OK;
+	return residual_dots(out->path) ? POLICY_CANON_RESIDUAL_DOT : POLICY_CANON_OK;
 }
 
 enum policy_canon_error policy_canon(const char *target, size_t len, bool allow_encoded_slash,

@@ -100,7 +100,7 @@ static int l4_consider(struct l4_walk *w, const struct endpoint *e)
 		if (before(e, w->by))
 			w->by = e;
 		w->inspected |= reads_requests(e);
-		if (!w->declared && !e->advisor && !e->host.wild &&
+		if (!w->declared && !e->advisor && !e->host.wild && e->has_host &&
 		    (*e->host.g.text || !w->in->host || !*w->in->host))
 			w->declared = policy_program_allowed(w->p, e->rule, w->in, true) == 1;
 	}
@@ -143,7 +143,8 @@ void policy_decide_l4(const struct policy *p, const struct policy_l4_input *in,
 	struct l4_walk w = { .p = p, .in = in };
 
 	memset(d, 0, offsetof(struct policy_decision, text) + 1);
-	policy_each_endpoint(p, in->host, in->port, &w.bad, l4_found, &w);
+	if (in->port) /* no endpoint has port 0, and a lookup takes it as any */
+		policy_each_endpoint(p, in->host, in->port, &w.bad, l4_found, &w);
 	conclude_l4(&w, d);
 	policy_explain_l4(p, in, w.near, d);
 }
@@ -292,9 +293,9 @@ static const struct clause *rest_clause(const struct policy_request *in, const s
 
 static const struct clause *sql_clause(const struct policy_request *in, const struct clause *c, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (c[i].has_command && (!strcmp(c[i].command, "*") ||
-					 (in->command && !strcasecmp(in->command, c[i].command))))
+	for (size_t i = 0; in->command && i < n; i++)
+		if (c[i].has_command &&
+		    (!strcmp(c[i].command, "*") || !strcasecmp(in->command, c[i].command)))
 			return &c[i];
 	return NULL;
 }
@@ -622,7 +623,8 @@ void policy_decide_request(const struct policy *p, const struct policy_request *
 	bool bad = false;
 
 	memset(d, 0, offsetof(struct policy_decision, text) + 1);
-	policy_each_endpoint(p, in->l4.host, in->l4.port, &w.l4.bad, l7_found, &w);
+	if (in->l4.port)
+		policy_each_endpoint(p, in->l4.host, in->l4.port, &w.l4.bad, l7_found, &w);
 	bad = w.bad || w.l4.bad;
 	conclude_l4(&w.l4, d);
 	d->deny_request = w.deny && !bad;

@@ -200,7 +200,7 @@ int policy_index(struct policy *p)
 			if (!slot)
 				return -1;
 			*slot = e;
-			if (add_host(p, &e->host, (uint32_t)(p->n_endpoints - 1)) < 0)
+			if (e->has_host && add_host(p, &e->host, (uint32_t)(p->n_endpoints - 1)) < 0)
 				return -1;
 			if (!*e->host.g.text && e->n_allowed_ips) {
 				slot = policy_arena_push(p->arena, &p->hostless, &p->n_hostless,
@@ -289,9 +289,9 @@ int policy_each_endpoint(const struct policy *p, const char *host, uint16_t port
 	struct each w = { p, host ? host : "", host ? strlen(host) : 0, port, bad, fn, u };
 	int rc = policy_trie_each(&p->hosts, TRIE_HOST, w.host, each_found, &w);
 
-	/* an endpoint without host matches every host; with an empty one it was found above already */
-	for (size_t i = 0; !rc && w.host_len && i < p->n_hostless; i++)
-		if (policy_endpoint_has_port(p->hostless[i], port))
+	/* an endpoint without host matches every host; one with an empty host found an empty one above */
+	for (size_t i = 0; !rc && i < p->n_hostless; i++)
+		if ((w.host_len || !p->hostless[i]->has_host) && policy_endpoint_has_port(p->hostless[i], port))
 			rc = fn(u, p->hostless[i]);
 	return rc;
 }

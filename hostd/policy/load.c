@@ -60,7 +60,8 @@ static void note(struct loader *l, bool warning, const struct at *at, const stru
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	render(at, path, sizeof(path));
-	policy_diag_add(l->d, warning, n ? n->line : 0, n ? n->column : 0, path, expected, "%s", text);
+	/* What is only evaluated was never checked by anyone: what cannot be used is left out. */
+	policy_diag_add(l->d, warning || l->evaluate, n ? n->line : 0, n ? n->column : 0, path, expected, "%s", text);
 }
 
 static const char *kind_name(const struct ynode *n)
@@ -282,6 +283,20 @@ static void glob_bad(struct loader *l, const struct at *at, const struct ynode *
 		note(l, false, at, n, "a valid pattern", "\"%s\": %s", g->text, g->bad);
 }
 
+/* Both forms at once, which only the evaluation knows: either may match. */
+static void load_either(struct loader *l, const struct at *at, const struct ynode *glob,
+			const struct ynode *any, struct matcher *m)
+{
+	size_t n = any->kind == YNODE_LIST ? any->n : 0;
+	const char *text = as_string(l, at, glob);
+
+	m->any = policy_arena_array(l->a, n + 1, sizeof(*m->any));
+	for (size_t i = 0; m->any && i < n; i++)
+		policy_value_glob(l->a, as_string(l, at, any->item[i]), &m->any[m->n++]);
+	if (m->any && *text)
+		policy_value_glob(l->a, text, &m->any[m->n++]);
+}
+
 static void load_matcher(struct loader *l, const struct at *at, const struct ynode *n,
 			 struct matcher *m)
 {
@@ -302,6 +317,10 @@ static void load_matcher(struct loader *l, const struct at *at, const struct yno
 		return;
 	any = policy_yaml_get(n, "any");
 	glob = l->strict ? NULL : policy_yaml_get(n, "glob");
+	if (any && glob && l->evaluate) {
+		load_either(l, at, glob, any, m);
+		return;
+	}
 	if (!any == !glob) {
 		note(l, false, at, n, "a pattern, or {any: [patterns]}",
 		     any ? "both glob and any" : "neither a pattern nor any");
@@ -714,23 +733,29 @@ static void default_methods(struct loader *l, struct clause *c, size_t n)
 			set_method(l, &c[i], c[i].has_name_param ? "tools/call" : "*");
 }
 
+static void normalise_endpoint(struct loader *l, struct endpoint *e)
+{
+	struct clause *c;
+
+	expand_access(l, e);
+	if (e->protocol != POLICY_PROTO_MCP || !e->allow_all)
+		return;
+	default_methods(l, e->allow, e->n_allow);
+	default_methods(l, e->deny, e->n_deny);
+	if (e->n_allow)
+		return;
+	e->allow = NULL;
+	c = preset_clause(l, e);
+	if (c)
+		set_method(l, c, "*");
+}
+
 static void finish_endpoint(struct loader *l, struct endpoint *e)
 {
 	e->given_allow = e->n_allow;
 	e->given_deny = e->n_deny;
-	expand_access(l, e);
-	if (e->protocol == POLICY_PROTO_MCP && e->allow_all) {
-		default_methods(l, e->allow, e->n_allow);
-		default_methods(l, e->deny, e->n_deny);
-		if (!e->n_allow) {
-			struct clause *c;
-
-			e->allow = NULL;
-			c = preset_clause(l, e);
-			if (c)
-				set_method(l, c, "*");
-		}
-	}
+	if (!l->p->normalised)
+		normalise_endpoint(l, e);
 	for (size_t i = 0; i < e->n_allow; i++) {
 		const struct clause *c = &e->allow[i];
 
@@ -787,7 +812,7 @@ static void load_endpoint(struct loader *l, const struct at *at, const struct yn
 	policy_selector_glob(l->a, "", &e->selector);
 	if (!is_map(l, at, n, keys, false))
 		return;
-	get_string(l, at, n, "host", &host);
+	e->has_host = get_string(l, at, n, "host", &host) != NULL;
 	policy_host_glob(l->a, host, &e->host);
 	v = get_string(l, at, n, "path", &e->path);
 	policy_path_glob(l->a, e->path, &e->path_glob);
@@ -801,8 +826,8 @@ static void load_endpoint(struct loader *l, const struct at *at, const struct yn
 	get_string(l, at, n, "protocol", &e->protocol_text);
 	e->protocol_text = lowered(l->a, e->protocol_text);
 	e->protocol = classify(e->protocol_text);
-	get_string(l, at, n, "tls", &e->tls);
-	e->tls_set = *e->tls != '\0';
+	v = get_string(l, at, n, "tls", &e->tls);
+	e->tls_set = *e->tls || (v && l->evaluate);
 	e->tls_skip = !strcasecmp(e->tls, "skip");
 	get_string(l, at, n, "enforcement", &e->enforcement);
 	e->enforce = !strcasecmp(e->enforcement, "enforce");

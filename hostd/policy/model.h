@@ -67,6 +67,7 @@ struct endpoint {
 	size_t index; /* within its rule */
 	unsigned int line, column;
 	struct host_glob host; /* text "" = hostless */
+	bool has_host;	       /* the key is there, even if empty */
 	const char *path;
 	struct path_glob path_glob;
 	struct selector_glob selector;
@@ -147,6 +148,7 @@ struct policy {
 	atomic_uint refs;
 	struct arena *arena;
 	enum policy_mode mode;
+	bool normalised;  /* presets and defaults were already written out: nothing is added */
 	bool no_identity; /* runtime.require_binary_identity: false, in data for evaluation */
 	char digest[65];
 	const char *source;

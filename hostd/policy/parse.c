@@ -103,6 +103,7 @@ struct policy *policy_parse_json(const json_t *json, enum policy_mode mode, stru
 
 	if (!p)
 		return NULL;
+	p->normalised = true;
 	p->tree = policy_yaml_from_json(p->arena, json);
 	if (!p->tree) {
 		policy_diag_add(diags, false, 0, 0, "", "", "the document is nested too deeply or too large");

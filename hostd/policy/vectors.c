@@ -121,11 +121,12 @@ static int read_input(struct arena *a, const json_t *input, struct policy_reques
 {
 	const json_t *net = json_object_get(input, "network"), *exec = json_object_get(input, "exec");
 	const json_t *q = json_object_get(input, "request"), *v;
+	json_int_t port = json_integer_value(json_object_get(net, "port"));
 
 	if (!json_is_object(net) || !json_is_object(exec))
 		return err_set(err, "input needs network and exec");
 	r->l4.host = str(net, "host");
-	r->l4.port = (uint16_t)json_integer_value(json_object_get(net, "port"));
+	r->l4.port = port > 0 && port <= UINT16_MAX ? (uint16_t)port : 0;
 	r->l4.program = str(exec, "path");
 	r->l4.ancestors = strings(a, json_object_get(exec, "ancestors"), &r->l4.n);
 	if (!json_is_object(q))

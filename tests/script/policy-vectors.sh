@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 
 DATA = "tests/data/policy/vectors/"
-KINDS = ("paths", "quirks", "repo-policies", "fuzz-decisions")
+KINDS = ("paths", "quirks", "repo-policies", "fuzz-decisions", "corners")
 number = 0
 
 

@@ -150,6 +150,56 @@ static void canon(void **state)
 	}
 }
 
+/* What is left of the path counts, and where the slash was written out it is looked between them too. */
+static void canon_kept_slash(void **state)
+{
+	static const struct {
+		const char *in, *out;
+		enum policy_canon_error e;
+	} cases[] = {
+		{ "/a%2fb", "/a%2Fb", POLICY_CANON_OK },
+		{ "/a%2F./../b", "/b", POLICY_CANON_OK },
+		{ "/a%252F./b", "/a%252F./b", POLICY_CANON_OK },
+		{ "/%2F", "/%2F", POLICY_CANON_OK },
+		{ "/a%2F.", "", POLICY_CANON_RESIDUAL_DOT },
+		{ "/..%2F", "", POLICY_CANON_RESIDUAL_DOT },
+		{ "/a%2F..;x/b", "", POLICY_CANON_RESIDUAL_DOT },
+		{ "/a%2F%2e%2e%2Fb", "", POLICY_CANON_RESIDUAL_DOT },
+		{ "/x%2F./../..", "", POLICY_CANON_TRAVERSAL },
+	};
+	struct policy_canon c;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		enum policy_canon_error e = policy_canon(cases[i].in, strlen(cases[i].in), true, &c);
+
+		if (e != cases[i].e || (e == POLICY_CANON_OK && strcmp(c.path, cases[i].out)))
+			fail_msg("%s: %s %s", cases[i].in, policy_canon_error_name(e), c.path);
+	}
+}
+
+/* Host patterns of middlewares are matched by characters; endpoint selectors have a corner at their end. */
+static void selectors(void **state)
+{
+	static const char *const white[] = { "a b", "a\tb", "a\xc2\xa0" "b", "a\xe3\x80\x80" "b" };
+	struct arena *a = policy_arena_new(1u << 20);
+	struct selector_glob g;
+
+	(void)state;
+	assert_true(policy_host_selector_matches("b?cher.de", "b\xc3\xbc" "cher.de"));
+	assert_true(policy_host_selector_matches("[\xc3\xbc-\xc3\xbf]x.de", "\xc3\xbe" "x.de"));
+	assert_false(policy_host_selector_matches("[!\xc3\xbc]x.de", "\xc3\xbc" "x.de"));
+	assert_true(policy_host_selector_matches("*.EXAMPLE.com", "a.example.COM"));
+	assert_false(policy_host_selector_matches("*.example.com", "a.b.example.com"));
+	for (size_t i = 0; i < sizeof(white) / sizeof(white[0]); i++)
+		assert_int_equal(policy_host_selector_check(white[i]), HOST_SELECTOR_WHITESPACE);
+	assert_int_equal(policy_host_selector_check("api[.example.com"), HOST_SELECTOR_INVALID);
+	assert_int_equal(policy_selector_glob(a, "/a/**/", &g), 0);
+	assert_int_equal(policy_selector_matches(&g, "/a/b/c"), 1);
+	assert_int_equal(policy_selector_matches(&g, "/b"), 0);
+	policy_arena_free(a);
+}
+
 static void rpc(void **state)
 {
 	static const struct {
@@ -346,6 +396,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses), cmocka_unit_test(destinations), cmocka_unit_test(canon),
+		cmocka_unit_test(canon_kept_slash), cmocka_unit_test(selectors),
 		cmocka_unit_test(rpc),	     cmocka_unit_test(graphql),	     cmocka_unit_test(websocket),
 		cmocka_unit_test(enforcement), cmocka_unit_test(template),
 	};
