@@ -28,6 +28,16 @@ fails "a policy of another version" 'version' holdfast ws create p3 --policy "$d
 is "a refused policy leaves no workspace behind" "$(holdfast ws list | cut -d' ' -f1 | tr '\n' ' ')" 'good '
 is "nor a folder" "$(ls "$XDG_DATA_HOME/holdfast/workspaces" | tr '\n' ' ')" 'good '
 
+# The user's boundary: what goes past it is refused before anything is made, with a case that shows it.
+printf 'version: 1\nnetwork_policies:\n  in:\n    name: in\n    endpoints:\n      - { host: inside.example.org, port: 443 }\n' \
+	>"$XDG_CONFIG_HOME/holdfast/boundary.yaml"
+fails "a policy that exceeds the boundary" 'exceeds' holdfast ws create wide --policy demo/policy.yaml
+fails "no policy at all where there is a boundary" 'boundary' holdfast ws create wide --policy none
+ok "a policy within the boundary" holdfast ws create within --policy "$XDG_CONFIG_HOME/holdfast/boundary.yaml"
+is "what was refused left nothing" "$(holdfast ws list | cut -d' ' -f1 | tr '\n' ' ')" 'good within '
+holdfast ws delete --yes within >/dev/null
+rm "$XDG_CONFIG_HOME/holdfast/boundary.yaml"
+
 holdfast ws create img --policy none --image 0123456789abcdef --accel tcg >/dev/null
 fails "an image that is missing" 'make it with `make image`' holdfast ws start img
 holdfast ws create ker --policy none --kernel 1.2.3 --accel tcg >/dev/null
