@@ -462,34 +462,33 @@ static int lock_hostd(struct err *e)
 	return fd;
 }
 
-/* The old timeline cannot say what was in quarantine: then everything is. */
-static int hold_all(const struct store_config *cfg, struct err *e)
+/* For an old timeline that cannot say what was in quarantine: everything is. NULL with e. */
+static json_t *all_held(struct err *e)
 {
 	_cleanup_json_ json_t *names = ws_names(cli_paths(), e);
 	_cleanup_json_ json_t *state = json_pack("{s:i,s:s,s:s,s:I}", "schema", 1, "state", "held", "reason",
 						 "the timeline was damaged, and with it what was in quarantine", "since",
 						 (json_int_t)time(NULL));
 	_cleanup_free_ char *text = json_text(state);
+	json_t *list = names && text ? json_array() : NULL;
 	const json_t *name;
-	struct store *s;
 	size_t i;
-	int rc = 0;
 
-	if (!names || !text || store_open(cfg, NULL, NULL, &s, e))
-		return -1;
 	json_array_foreach (names, i, name)
-		if (rc >= 0)
-			rc = store_put_state(s, json_string_value(name), "quarantine", text, e);
-	if (rc >= 0)
-		rc = store_sync(s, 10000, e);
-	store_close(s);
-	return rc < 0 ? -1 : 0;
+		json_array_append_new(list, json_pack("[s,s,s]", json_string_value(name), "quarantine", text));
+	if (names && json_array_size(list) != json_array_size(names)) {
+		json_decref(list);
+		err_set(e, "out of memory");
+		return NULL;
+	}
+	return list;
 }
 
 static int rotate(int argc, char **argv, struct timeline_args *a)
 {
 	char path[PATHS_MAX + 16], moved[PATHS_MAX + 64], why[128];
 	struct store_config cfg = { .path = path };
+	_cleanup_json_ json_t *held = NULL;
 	_cleanup_close_ int lock = -1;
 	struct err e = { "" };
 	bool lost;
@@ -500,7 +499,8 @@ static int rotate(int argc, char **argv, struct timeline_args *a)
 	db_path(path, sizeof(path));
 	snprintf(why, sizeof(why), "%s asked for it%s", cli_author(), a->new_key ? ", and for a new key" : "");
 	lock = lock_hostd(&e);
-	if (lock < 0 || store_rotate(&cfg, why, a->new_key, moved, sizeof(moved), &lost, &e) || (lost && hold_all(&cfg, &e)))
+	if (lock < 0 || !(held = all_held(&e)) ||
+	    store_rotate(&cfg, why, a->new_key, held, moved, sizeof(moved), &lost, &e))
 		return cli_fail(&e);
 	printf("a new timeline was begun; the old one is %s\n", moved);
 	if (lost)

@@ -14,6 +14,8 @@
 
 #define SYNC_MS 10000
 
+enum { PART_MAX = 4096 };
+
 /* Every state as [ws, key, text]; NULL: they cannot be read. */
 static json_t *read_states(const char *path)
 {
@@ -40,30 +42,64 @@ static json_t *read_states(const char *path)
 	return list;
 }
 
-static int move(const char *from, const char *from_end, const char *to, const char *to_end, bool must, struct err *e)
-{
-	char a[4096], b[4096];
+/* A file of the timeline: where it is, and the end of its name beside the database that was set aside. */
+struct part {
+	const char *base, *end, *end_aside;
+};
 
-	if ((size_t)snprintf(a, sizeof(a), "%s%s", from, from_end) >= sizeof(a) ||
-	    (size_t)snprintf(b, sizeof(b), "%s%s", to, to_end) >= sizeof(b))
-		return err_set(e, "%s: the path is too long", from);
-	if (rename(a, b) < 0 && (errno != ENOENT || must))
-		return err_errno(e, "rename %s", a);
+/* The database is the last of them: whatever fails before, it is still where it was. */
+static size_t parts_of(const struct store_config *cfg, bool new_key, struct part parts[6])
+{
+	const char *anchor = cfg->anchor_path, *key = cfg->key_path;
+	size_t n = 0;
+
+	if (new_key) {
+		parts[n++] = (struct part){ key ? key : cfg->path, key ? "" : ".key", ".key" };
+		parts[n++] = (struct part){ key ? key : cfg->path, key ? ".pub" : ".key.pub", ".key.pub" };
+	}
+	parts[n++] = (struct part){ anchor ? anchor : cfg->path, anchor ? "" : ".anchor", ".anchor" };
+	parts[n++] = (struct part){ cfg->path, "-wal", "-wal" };
+	parts[n++] = (struct part){ cfg->path, "-shm", "-shm" };
+	parts[n++] = (struct part){ cfg->path, "", "" };
+	return n;
+}
+
+static int part_paths(const struct part *part, const char *aside, char a[PART_MAX], char b[PART_MAX], struct err *e)
+{
+	if (snprintf(a, PART_MAX, "%s%s", part->base, part->end) >= PART_MAX ||
+	    snprintf(b, PART_MAX, "%s%s", aside, part->end_aside) >= PART_MAX)
+		return err_set(e, "%s: the path is too long", part->base);
 	return 0;
 }
 
-/* The database goes last: whatever fails before, it is still where it was. */
-static int move_all(const struct store_config *cfg, const char *to, bool new_key, struct err *e)
+static int move_all(const struct store_config *cfg, const char *aside, bool new_key, struct err *e)
 {
-	const char *anchor = cfg->anchor_path, *key = cfg->key_path;
+	struct part parts[6];
+	size_t n = parts_of(cfg, new_key, parts);
+	char a[PART_MAX], b[PART_MAX];
 
-	if (new_key && (move(key ? key : cfg->path, key ? "" : ".key", to, ".key", false, e) ||
-			move(key ? key : cfg->path, key ? ".pub" : ".key.pub", to, ".key.pub", false, e)))
-		return -1;
-	if (move(anchor ? anchor : cfg->path, anchor ? "" : ".anchor", to, ".anchor", false, e) ||
-	    move(cfg->path, "-wal", to, "-wal", false, e) || move(cfg->path, "-shm", to, "-shm", false, e))
-		return -1;
-	return move(cfg->path, "", to, "", true, e);
+	for (size_t i = 0; i < n; i++) {
+		if (part_paths(&parts[i], aside, a, b, e))
+			return -1;
+		if (rename(a, b) < 0 && (errno != ENOENT || i == n - 1))
+			return err_errno(e, "rename %s", a);
+	}
+	return 0;
+}
+
+/* What was set aside is the timeline again: one that was not begun must not stand for it, without what is held. */
+static void put_back(const struct store_config *cfg, const char *aside, bool new_key, bool begun)
+{
+	struct part parts[6];
+	size_t n = parts_of(cfg, new_key, parts);
+	char a[PART_MAX], b[PART_MAX];
+
+	for (size_t i = 0; i < n; i++) {
+		if (part_paths(&parts[i], aside, a, b, NULL))
+			continue;
+		if (rename(b, a) < 0 && errno == ENOENT && begun)
+			unlink(a);
+	}
 }
 
 /* The new timeline: the row that names the old one, and what is known of workspaces. */
@@ -94,8 +130,8 @@ static int begin_anew(const struct store_config *cfg, const char *moved, const c
 	return rc < 0 ? -1 : 0;
 }
 
-int store_rotate(const struct store_config *cfg, const char *why, bool new_key, char *moved, size_t size, bool *lost,
-		 struct err *e)
+int store_rotate(const struct store_config *cfg, const char *why, bool new_key, const json_t *if_lost, char *moved,
+		 size_t size, bool *lost, struct err *e)
 {
 	_cleanup_json_ json_t *states = NULL;
 	char stamp[32];
@@ -111,7 +147,13 @@ int store_rotate(const struct store_config *cfg, const char *why, bool new_key, 
 		return err_errno(e, "%s", cfg->path);
 	states = read_states(cfg->path);
 	*lost = !states;
-	if (move_all(cfg, moved, new_key, e))
+	if (move_all(cfg, moved, new_key, e)) {
+		put_back(cfg, moved, new_key, false);
 		return -1;
-	return begin_anew(cfg, moved, why, states, e);
+	}
+	if (begin_anew(cfg, moved, why, states ? states : if_lost, e)) {
+		put_back(cfg, moved, new_key, true);
+		return -1;
+	}
+	return 0;
 }

@@ -154,11 +154,11 @@ int store_prune(struct store *s, unsigned keep_days, unsigned timeout_ms, struct
 /*
  * rotate.c: sets the timeline aside (a damaged one, or to begin anew) and begins a new one that names it, in its first row
  * with @why. No store of @cfg may be open. What is kept of workspaces (quarantine, scores, runs) is taken over; if it
- * cannot be read, *lost is true and nothing of it is known. With @new_key the key stays with what it signed. @moved: the
- * old database's path.
+ * cannot be read, *lost is true and the new one begins with @if_lost, an array of [workspace, key, text] or NULL. With
+ * @new_key the key stays with what it signed. @moved: the old database's path. On failure the old timeline is put back.
  */
-int store_rotate(const struct store_config *cfg, const char *why, bool new_key, char *moved, size_t size, bool *lost,
-		 struct err *e);
+int store_rotate(const struct store_config *cfg, const char *why, bool new_key, const json_t *if_lost, char *moved,
+		 size_t size, bool *lost, struct err *e);
 
 static inline uint64_t store_proc(uint64_t pid, uint64_t start_ns)
 {

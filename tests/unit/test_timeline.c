@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -635,7 +637,7 @@ static void a_damaged_page_is_named(void **state)
 		f->s = NULL;
 	}
 	/* the way out: set it aside and begin again */
-	assert_int_equal(store_rotate(&f->cfg, "it was damaged", false, moved, sizeof(moved), &lost, &e), 0);
+	assert_int_equal(store_rotate(&f->cfg, "it was damaged", false, NULL, moved, sizeof(moved), &lost, &e), 0);
 	assert_int_equal(access(moved, F_OK), 0);
 	open_it(f);
 	exec_row(f, "demo", 1);
@@ -657,7 +659,7 @@ static void rotation_takes_along_what_is_held(void **state)
 	closed(f);
 	snprintf(path, sizeof(path), "%s.key", f->path);
 	assert_int_equal(store_key_fingerprint(path, key[0], &e), 0);
-	assert_int_equal(store_rotate(&f->cfg, "a test", true, moved, sizeof(moved), &lost, &e), 0);
+	assert_int_equal(store_rotate(&f->cfg, "a test", true, NULL, moved, sizeof(moved), &lost, &e), 0);
 	assert_false(lost);
 	assert_int_equal(store_key_fingerprint(path, key[1], &e), 0);
 	assert_string_not_equal(key[0], key[1]);
@@ -669,6 +671,53 @@ static void rotation_takes_along_what_is_held(void **state)
 	/* the old one stays checkable, by its own key */
 	snprintf(path, sizeof(path), "%s.key.pub", moved);
 	assert_int_equal(access(path, F_OK), 0);
+}
+
+static void what_cannot_be_begun_leaves_the_old_one(void **state)
+{
+	struct fixture *f = *state;
+	struct rlimit was, none;
+	_cleanup_free_ char *held = NULL;
+	char moved[200];
+	struct err e;
+	bool lost;
+
+	fill(f, 50);
+	assert_true(store_put_state(f->s, "demo", "quarantine", "{\"state\":\"held\"}", &e) >= 0);
+	closed(f);
+	/* no file can be written */
+	signal(SIGXFSZ, SIG_IGN);
+	getrlimit(RLIMIT_FSIZE, &was);
+	none = (struct rlimit){ .rlim_cur = 0, .rlim_max = was.rlim_max };
+	setrlimit(RLIMIT_FSIZE, &none);
+	assert_int_equal(store_rotate(&f->cfg, "a test", true, NULL, moved, sizeof(moved), &lost, &e), -1);
+	setrlimit(RLIMIT_FSIZE, &was);
+	assert_int_equal(access(moved, F_OK), -1);
+	open_it(f);
+	held = store_get_state(f->s, "demo", "quarantine");
+	assert_non_null(held);
+	assert_string_equal(held, "{\"state\":\"held\"}");
+	closed(f);
+	verified(f, 0);
+}
+
+static void a_timeline_that_cannot_be_read_begins_with_what_is_given(void **state)
+{
+	struct fixture *f = *state;
+	_cleanup_json_ json_t *given = json_pack("[[s,s,s]]", "demo", "quarantine", "{\"state\":\"held\"}");
+	_cleanup_free_ char *held = NULL;
+	char moved[200];
+	struct err e;
+	bool lost = false;
+
+	closed(f);
+	assert_int_equal(truncate(f->path, 100), 0);
+	assert_int_equal(store_rotate(&f->cfg, "a test", false, given, moved, sizeof(moved), &lost, &e), 0);
+	assert_true(lost);
+	open_it(f);
+	held = store_get_state(f->s, "demo", "quarantine");
+	assert_non_null(held);
+	assert_string_equal(held, "{\"state\":\"held\"}");
 }
 
 static void what_is_no_database_is_refused(void **state)
@@ -721,6 +770,8 @@ int main(void)
 		T(a_full_disk_is_said_and_loses_nothing),
 		T(a_damaged_page_is_named),
 		T(rotation_takes_along_what_is_held),
+		T(what_cannot_be_begun_leaves_the_old_one),
+		T(a_timeline_that_cannot_be_read_begins_with_what_is_given),
 		T(what_is_no_database_is_refused),
 		T(two_timelines_do_not_share_a_key_file_by_accident),
 	};
