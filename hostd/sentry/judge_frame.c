@@ -271,7 +271,8 @@ static void heartbeat(struct judge *j, int64_t t, const json_t *frame)
 	if (json_is_integer(phase)) {
 		int to = json_integer_value(phase) > 2 ? 2 : (int)json_integer_value(phase);
 
-		if (j->phase == 0 && to == 1)
+		/* any root may write the phase; the supervisor has run since before the Sentry and was never seen to exec */
+		if (j->phase == 0 && to == 1 && !root_of(j, integer(by, "pid")))
 			j->supervisor = integer(by, "pid");
 		judge_set_phase(j, t, to, set_by);
 	}
@@ -317,5 +318,7 @@ int judge_frame(struct judge *j, int64_t now_ms, const char *type, const json_t 
 	fill_kind(ev, frame);
 	ev->own_subtree = kind == EVENT_PTRACE && traces_its_own(j, frame, root);
 	judge_event(j, now_ms, ev, out);
+	if (kind == EVENT_SUPERVISOR_LOST && !strcmp(string(frame, "op"), "exit"))
+		j->supervisor = 0; /* its pid may become anyone's */
 	return 0;
 }

@@ -247,6 +247,55 @@ static void another_configuration_keeps_what_was_scored(void **state)
 	judge_free(j);
 }
 
+static unsigned points_of_frame(struct judge *j, const char *type, json_t *frame)
+{
+	static int64_t now_ms = 1000;
+	struct judge_result res;
+	struct judge_event ev;
+
+	assert_non_null(frame);
+	assert_int_equal(judge_frame(j, now_ms += 100, type, frame, &ev, &res), 0);
+	json_decref(frame);
+	return res.points;
+}
+
+static json_t *mount_by(int pid)
+{
+	return json_pack("{s:i,s:i,s:i,s:s}", "pid", pid, "start_ns", pid, "ppid", 1, "exe", "/init");
+}
+
+static json_t *session_begun_by(int pid)
+{
+	return json_pack("{s:i,s:{s:i,s:s}}", "phase", 1, "phase_set_by", "pid", pid, "comm", "sandboxd");
+}
+
+static void only_a_living_supervisor_mounts_for_nothing(void **state)
+{
+	struct judge_config cfg;
+	struct judge *j;
+
+	(void)state;
+	judge_config_default(&cfg);
+	j = judge_new(&cfg, NULL, NULL);
+	judge_boot(j, 0);
+	points_of_frame(j, "heartbeat", session_begun_by(50));
+	assert_int_equal(points_of_frame(j, "mount", mount_by(50)), 0);
+	assert_int_equal(points_of_frame(j, "mount", mount_by(60)), cfg.weight[SIGNAL_MOUNT]);
+	/* an attempt leaves it alive */
+	points_of_frame(j, "supervisor_lost", json_pack("{s:i,s:s}", "pid", 70, "op", "signal"));
+	assert_int_equal(points_of_frame(j, "mount", mount_by(50)), 0);
+	points_of_frame(j, "supervisor_lost", json_pack("{s:i,s:s}", "pid", 50, "op", "exit"));
+	assert_int_equal(points_of_frame(j, "mount", mount_by(50)), cfg.weight[SIGNAL_MOUNT]);
+	judge_free(j);
+	/* a program of the disk that begins the session is no supervisor */
+	j = judge_new(&cfg, NULL, NULL);
+	judge_boot(j, 0);
+	points_of_frame(j, "exec", json_pack("{s:i,s:i,s:i,s:s}", "pid", 50, "start_ns", 9, "ppid", 1, "path", "/bin/sh"));
+	points_of_frame(j, "heartbeat", session_begun_by(50));
+	assert_int_equal(points_of_frame(j, "mount", mount_by(50)), cfg.weight[SIGNAL_MOUNT]);
+	judge_free(j);
+}
+
 /* ---- quarantine ---- */
 
 struct effects {
@@ -749,6 +798,7 @@ int main(void)
 		cmocka_unit_test(configuration_is_validated),
 		cmocka_unit_test(state_survives_export_and_import),
 		cmocka_unit_test(another_configuration_keeps_what_was_scored),
+		cmocka_unit_test(only_a_living_supervisor_mounts_for_nothing),
 		cmocka_unit_test(quarantine_cuts_in_order),
 		cmocka_unit_test(modes_decide_what_a_trip_does),
 		cmocka_unit_test(alerts_are_tried_until_they_arrive),
