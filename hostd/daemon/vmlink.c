@@ -137,6 +137,7 @@ static int on_started(void *user, struct msg *msg, struct err *err)
 	workspace_event(ws, EVENT_WS_STARTED, json_pack("{s:s,s:O*}", "boot_id", ws->boot_id, "accel",
 							json_object_get(msg->json, "accel")));
 	workspace_progress(ws, "the guest boots");
+	store_full_apply(ws); /* it may have failed since the start was allowed */
 	ws->ready_timer = loop_timer_add(ws->hostd->loop, WS_READY_MS, 0, ready_too_late, ws);
 	return 0;
 }
@@ -177,6 +178,7 @@ static int on_state(void *user, struct msg *msg, struct err *err)
 	} else {
 		return err_set(err, "unknown state \"%s\"", state);
 	}
+	store_full_apply(ws); /* its health may have changed while this was on its way */
 	return 0;
 }
 

@@ -401,6 +401,7 @@ void workspace_tell_ready(struct workspace *ws)
 		*at = w->next;
 		api_reply(w->call, workspace_json(ws));
 		free(w);
+		at = &ws->waiters; /* a client that was let go takes its other waiters along */
 	}
 }
 
