@@ -233,16 +233,20 @@ enum identity_verdict identity_check(struct identity *id, const json_t *event, c
 
 /* ---- events ---- */
 
-/* All but its own: it is never its own excuse. */
+/* All but its own: it is never its own excuse. True if that is news: a guest that runs it in a loop has nothing kept. */
 static bool mark_stale(struct identity *id)
 {
 	const char *program;
 	json_t *pinned;
+	bool news = false;
 
-	json_object_foreach(id->pins, program, pinned)
-		if (strcmp(program, IDENTITY_PACKAGE_MANAGER))
-			json_object_set_new(pinned, "stale", json_true());
-	return json_object_size(id->pins);
+	json_object_foreach(id->pins, program, pinned) {
+		if (!strcmp(program, IDENTITY_PACKAGE_MANAGER) || json_is_true(json_object_get(pinned, "stale")))
+			continue;
+		json_object_set_new(pinned, "stale", json_true());
+		news = true;
+	}
+	return news;
 }
 
 static struct manager manager_of(const json_t *event)

@@ -273,6 +273,25 @@ static json_t *dpkg(int uid)
 			 "uid", uid);
 }
 
+static void test_a_package_manager_in_a_loop_has_nothing_kept(void **state)
+{
+	struct identity *id = identity_new(NULL);
+	bool keep[3];
+
+	(void)state;
+	feed(id, "program_hash", hashed("/usr/bin/curl", HEX("0a"), HASH_A));
+	for (int i = 0; i < 3; i++) {
+		json_t *exec = dpkg(0);
+
+		identity_event(id, "exec", exec, &keep[i]);
+		json_decref(exec);
+	}
+	assert_true(keep[0]);
+	assert_false(keep[1]);
+	assert_false(keep[2]);
+	identity_free(id);
+}
+
 static void test_a_program_is_pinned_at_first_use(void **state)
 {
 	struct identity *id = identity_new(NULL), *again;
@@ -398,6 +417,7 @@ int main(void)
 		cmocka_unit_test(test_join_is_bounded),
 		cmocka_unit_test(test_an_open_flow_keeps_its_owner),
 		cmocka_unit_test(test_a_program_is_pinned_at_first_use),
+		cmocka_unit_test(test_a_package_manager_in_a_loop_has_nothing_kept),
 		cmocka_unit_test(test_the_package_manager_updates),
 		cmocka_unit_test(test_a_chosen_name_makes_no_pin),
 		cmocka_unit_test(test_hashes_come_later),
