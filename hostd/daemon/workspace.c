@@ -268,7 +268,7 @@ void workspace_remove(struct workspace *ws)
 
 void workspace_forget(struct workspace *ws)
 {
-	static const char *const keys[] = { "judge", "quarantine", "session", "run" };
+	static const char *const keys[] = { "judge", "quarantine", "session", "run", "identity" };
 	struct err err;
 
 	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
