@@ -154,10 +154,11 @@ static void note_policy(struct workspace *ws, enum event_kind kind, const char *
 	workspace_event(ws, kind, json_pack("{s:s,s:s}", "author", author, "text", version ? what : text));
 }
 
-/* Checks, keeps, swaps, and has open connections judged again. */
-static int apply(struct workspace *ws, const char *text, size_t len, const char *author, const char *note,
-		 bool dry_run, json_t **reply, struct err *err)
+int policy_apply_text(struct workspace *ws, const char *text, size_t len, const char *author, const char *note,
+		      enum policy_apply how, json_t **reply, struct err *err)
 {
+	bool dry_run = how == POLICY_APPLY_DRY;
+
 	struct policy *boundary = NULL, *next = NULL;
 	struct policy_reload_report report;
 	struct policy_diags diags = { 0 };
@@ -184,7 +185,7 @@ static int apply(struct workspace *ws, const char *text, size_t len, const char 
 			goto out;
 		version = last_version(dir) + 1;
 		if (write_version(dir, version, text, len, policy_digest(next), author, note, err) ||
-		    io_write_file_atomic(home, "policy.yaml", text, len, 0600, err))
+		    (how == POLICY_APPLY && io_write_file_atomic(home, "policy.yaml", text, len, 0600, err)))
 			goto out;
 	}
 	*reply = json_pack("{s:s,s:s,s:i,s:o,s:o,s:s}", "outcome", outcome_name(report.outcome), "text", report.text,
@@ -249,7 +250,8 @@ void policy_apply_method(void *user, struct api_call *call, const json_t *params
 		return;
 	if (json_get_str(params, "policy", &text, &err) ||
 	    json_opt_bool(params, "dry_run", &dry_run, false, &err) ||
-	    apply(ws, text, strlen(text), author_of(params), "applied", dry_run, &reply, &err))
+	    policy_apply_text(ws, text, strlen(text), author_of(params), "applied",
+			      dry_run ? POLICY_APPLY_DRY : POLICY_APPLY, &reply, &err))
 		api_fail_err(call, &err);
 	else
 		api_reply(call, reply);
@@ -276,7 +278,8 @@ void policy_rollback_method(void *user, struct api_call *call, const json_t *par
 			p = read_version(dir, (int)version, &text, &err);
 	}
 	snprintf(note, sizeof(note), "rolled back to version %lld", p ? (long long)version : 0);
-	if (!p || apply(ws, (const char *)text.data, text.len, author_of(params), note, false, &reply, &err))
+	if (!p || policy_apply_text(ws, (const char *)text.data, text.len, author_of(params), note, POLICY_APPLY,
+				    &reply, &err))
 		api_fail_err(call, &err);
 	else
 		api_reply(call, reply);

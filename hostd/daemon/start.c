@@ -17,6 +17,7 @@
 
 #include <holdfast/role.h>
 
+#include "hostd/daemon/policy_methods.h"
 #include "hostd/daemon/sentry_module.h"
 #include "hostd/daemon/spawner.h"
 #include "hostd/ws/image.h"
@@ -313,6 +314,7 @@ static int check_startable(struct workspace *ws, struct err *err)
 {
 	if (ws->state != WS_OFF)
 		return err_set(err, "workspace %s is %s already", ws->name, workspace_state_name(ws));
+	policy_file_look(ws, true);
 	if (quarantine_may_run(ws->quarantine, err) || store_full_check(ws, err) || workspace_policy_load(ws, err) ||
 	    workspace_judge_load(ws, ws->settings, NULL, false, err))
 		return -1;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hostd/daemon/policy_methods.h"
 #include "hostd/ws/settings.h"
 #include "lib/cleanup.h"
 #include "lib/io.h"
@@ -347,6 +348,7 @@ void workspace_tick(struct workspace *ws)
 	quarantine_tick(ws->quarantine, (int64_t)loop_now_ns());
 	decide_tick(ws);
 	volume_tick(ws);
+	policy_file_look(ws, false);
 }
 
 /* ---- waiters ---- */

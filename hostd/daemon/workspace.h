@@ -36,6 +36,13 @@ struct vm_request {
 	void *user;
 };
 
+/* Which text policy.yaml holds, as far as the file system tells. */
+struct policy_stamp {
+	bool missing, regular;
+	uint64_t ino;
+	int64_t size, changed_ns;
+};
+
 struct ws_waiter {
 	struct ws_waiter *next;
 	struct workspace *ws;
@@ -53,6 +60,10 @@ struct workspace {
 	json_t *settings;
 	struct policy *policy; /* NULL: unfiltered */
 	char policy_error[512]; /* the file on disk is not in force, and why */
+	struct {
+		struct policy_stamp seen, taken;
+		uint64_t looked_ms;
+	} policy_file; /* policy_file.c's */
 
 	enum ws_state state;
 	char reason[256];     /* of the last change of state */
