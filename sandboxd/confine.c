@@ -246,7 +246,7 @@ static int probe_inside(void *user)
 	return io_write_all(STDOUT_FILENO, &result, sizeof(result)) < 0;
 }
 
-/* One child through every step, outside the sandbox cgroup, so that its refusals are no event. */
+/* One child through every step, outside the sandbox cgroup and with quiet filters, so that its refusals are no event. */
 static int probe_child(struct guest_confine *c, struct guest_child_failure *failure, struct probe_result *result)
 {
 	int out[2], error[2];
@@ -261,6 +261,8 @@ static int probe_child(struct guest_confine *c, struct guest_child_failure *fail
 		return -1;
 	pid = fork();
 	if (pid == 0) {
+		if (c->filters)
+			sandbox_filters_quiet(c->filters); /* this process's copy */
 		child.in_fd = child.err_fd = out[1];
 		child.out_fd = out[1];
 		child.error_fd = error[1];

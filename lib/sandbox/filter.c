@@ -294,6 +294,12 @@ size_t sandbox_filters_code(const struct sandbox_filters *f, unsigned i, const s
 	return f->programs[i].len;
 }
 
+void sandbox_filters_quiet(struct sandbox_filters *f)
+{
+	for (unsigned i = 0; i < f->count; i++)
+		f->programs[i].log = false;
+}
+
 int sandbox_filters_enter(const struct sandbox_filters *f, struct err *e)
 {
 	for (unsigned i = 0; i < f->count; i++) {

@@ -164,6 +164,8 @@ void sandbox_filters_free(struct sandbox_filters *f);
 
 /* Installs them in order (hardening, compat, main). Needs no_new_privs. Returns how many, -1 on failure. */
 int sandbox_filters_enter(const struct sandbox_filters *f, struct err *e);
+/* The same filters, and what they refuse is no event: for a child that only tries whether they refuse. */
+void sandbox_filters_quiet(struct sandbox_filters *f);
 
 /* Probes from inside: does the confinement hold? Fills the *_enforced members. -1 when it does not. */
 int sandbox_probe(const struct sandbox_profile *p, struct sandbox_report *rep, struct err *e);

@@ -250,6 +250,32 @@ static int second_filter(void *user)
 	return sandbox_filters_enter(f, NULL) == -1 && errno == EPERM ? 0 : 2;
 }
 
+static int quiet(void *user)
+{
+	struct sandbox_profile p = *(const struct sandbox_profile *)user;
+	struct sandbox_filters *f = sandbox_filters_new(&p, NULL);
+	struct sandbox_report rep = { .landlock_abi = 0 };
+	struct err e;
+
+	if (!f)
+		return 2;
+	sandbox_filters_quiet(f);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || sandbox_filters_enter(f, &e) != 3)
+		return 3;
+	return sandbox_probe(&p, &rep, &e) == 0 && rep.filters_enforced ? 0 : 4;
+}
+
+/* What a probe of sandboxd enters refuses what the logged filters do. */
+static void test_quiet_filters_refuse_the_same(void **state)
+{
+	struct sandbox_profile p = sandbox_profile_guest_strict;
+
+	(void)state;
+	p.landlock = false;
+	p.supervisor_pid = p.supervisor_pgid = getpid();
+	assert_int_equal(in_child(quiet, &p), 0);
+}
+
 static void test_no_further_filter_can_be_installed(void **state)
 {
 	(void)state;
@@ -605,6 +631,7 @@ int main(void)
 		cmocka_unit_test(test_table_is_sorted_and_argument_rules_have_rows),
 		cmocka_unit_test(test_each_row_answers_as_specified),
 		cmocka_unit_test(test_threads_and_spawns_fall_back_from_clone3),
+		cmocka_unit_test(test_quiet_filters_refuse_the_same),
 		cmocka_unit_test(test_no_further_filter_can_be_installed),
 		cmocka_unit_test(test_roles_may_do_what_they_need_and_no_more),
 		cmocka_unit_test(test_profiles_are_found_by_name),
