@@ -54,7 +54,7 @@ int io_write_all(int fd, const void *p, size_t n)
 	return 0;
 }
 
-static int read_regular(int fd, const char *name, struct buf *out, struct err *err)
+int io_read_regular(int fd, const char *name, struct buf *out, struct err *err)
 {
 	struct stat st;
 
@@ -96,7 +96,7 @@ int io_read_file_at(int dirfd, const char *name, struct buf *out, struct err *er
 
 	if (fd < 0)
 		return err_errno(err, "open %s", name);
-	return read_regular(fd, name, out, err);
+	return io_read_regular(fd, name, out, err);
 }
 
 int io_read_file(const char *path, struct buf *out, struct err *err)
@@ -105,7 +105,7 @@ int io_read_file(const char *path, struct buf *out, struct err *err)
 
 	if (fd < 0)
 		return err_errno(err, "open %s", path);
-	return read_regular(fd, path, out, err);
+	return io_read_regular(fd, path, out, err);
 }
 
 int io_write_file_atomic(int dirfd, const char *name, const void *p, size_t n, mode_t mode,

@@ -17,6 +17,8 @@ int io_write_all(int fd, const void *p, size_t n);
 
 /* Appends a whole file to `out`; refuses what is no regular file or longer than the buffer's cap. */
 int io_read_file(const char *path, struct buf *out, struct err *err);
+/* The same from a descriptor; name is for errors. */
+int io_read_regular(int fd, const char *name, struct buf *out, struct err *err);
 /* The same, relative to a directory, never following a symlink in the last component. */
 int io_read_file_at(int dirfd, const char *name, struct buf *out, struct err *err);
 

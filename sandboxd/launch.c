@@ -357,13 +357,13 @@ static int step_revoke(struct guest *g)
 {
 	if (g->spec->level != GUEST_STRICT)
 		return 0;
-	return guest_revoke(g->spec, NEW_ROOT, &g->steps);
+	return guest_revoke(g->spec, g->root_fd, &g->steps);
 }
 
 static int step_trust(struct guest *g)
 {
 	if (g->spec->proxy)
-		guest_trust_install(NEW_ROOT, g->spec->level != GUEST_STRICT, &g->steps);
+		guest_trust_install(g->root_fd, g->spec->level != GUEST_STRICT, &g->steps);
 	return 0;
 }
 

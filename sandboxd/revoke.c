@@ -4,7 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/cleanup.h"
+#include "sandboxd/identity.h"
 
 #define DIR "/run/holdfast/revoke"
 
@@ -69,18 +70,27 @@ void guest_group_strip(char *line, const char *user)
 	line[end + 1] = '\0';
 }
 
-int guest_cover(const char *from, const char *root, const char *target)
+/* Mounts on what the name means inside the root, whatever links the disk has there; a link has no say here. */
+static int mount_beneath(int root_fd, const char *target, const char *from, unsigned long flags)
 {
-	char path[PATH_MAX];
+	_cleanup_close_ int fd = guest_open_beneath(root_fd, target, O_PATH, 0);
+	char path[32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return fd < 0 ? -1 : mount(from, path, NULL, flags, NULL);
+}
+
+int guest_cover(const char *from, int root_fd, const char *target)
+{
+	_cleanup_close_ int fd = -1;
 	struct stat a, b;
 
-	snprintf(path, sizeof(path), "%s%s", root, target);
-	if (mount(from, path, NULL, MS_BIND, NULL) < 0)
-		return -1;
-	if (mount(NULL, path, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+	if (mount_beneath(root_fd, target, from, MS_BIND) < 0 ||
+	    mount_beneath(root_fd, target, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV) < 0)
 		return -1;
 	/* What is read through the path is now the file in /run. */
-	if (stat(from, &a) < 0 || stat(path, &b) < 0)
+	fd = guest_open_beneath(root_fd, target, O_PATH, 0);
+	if (fd < 0 || stat(from, &a) < 0 || fstat(fd, &b) < 0)
 		return -1;
 	if (a.st_dev == b.st_dev && a.st_ino == b.st_ino)
 		return 0;
@@ -88,12 +98,11 @@ int guest_cover(const char *from, const char *root, const char *target)
 	return -1;
 }
 
-static int is_absent(const char *root, const char *target)
+bool guest_is_absent(int root_fd, const char *target)
 {
-	char path[PATH_MAX];
+	_cleanup_close_ int fd = guest_open_beneath(root_fd, target, O_PATH, 0);
 
-	snprintf(path, sizeof(path), "%s%s", root, target);
-	return access(path, F_OK) < 0 && errno == ENOENT;
+	return fd < 0 && errno == ENOENT;
 }
 
 static int make_file(const char *path, const char *text, mode_t mode)
@@ -104,23 +113,24 @@ static int make_file(const char *path, const char *text, mode_t mode)
 	return fd < 0 || fchmod(fd, mode) < 0 || write(fd, text, n) != (ssize_t)n ? -1 : 0;
 }
 
-static int revoke_sudo(const struct guest_spec *spec, const char *root)
+static int revoke_sudo(const struct guest_spec *spec, int root_fd)
 {
 	(void)spec;
-	if (!is_absent(root, "/etc/sudoers") &&
+	if (!guest_is_absent(root_fd, "/etc/sudoers") &&
 	    (make_file(DIR "/sudoers", "# Revoked for this boot: the workspace is strict.\n", 0440) < 0 ||
-	     guest_cover(DIR "/sudoers", root, "/etc/sudoers") < 0))
+	     guest_cover(DIR "/sudoers", root_fd, "/etc/sudoers") < 0))
 		return -1;
-	if (is_absent(root, "/etc/sudoers.d"))
+	if (guest_is_absent(root_fd, "/etc/sudoers.d"))
 		return 0;
 	if (mkdir(DIR "/sudoers.d", 0750) < 0 && errno != EEXIST)
 		return -1;
-	return guest_cover(DIR "/sudoers.d", root, "/etc/sudoers.d");
+	return guest_cover(DIR "/sudoers.d", root_fd, "/etc/sudoers.d");
 }
 
-static int filter_groups(const char *from, const char *to, const char *user, mode_t mode)
+static int filter_groups(int root_fd, const char *from, const char *to, const char *user, mode_t mode)
 {
-	_cleanup_fclose_ FILE *in = fopen(from, "re");
+	int fd = guest_open_beneath(root_fd, from, O_RDONLY | O_NONBLOCK, 0);
+	_cleanup_fclose_ FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
 	_cleanup_fclose_ FILE *out = fopen(to, "we");
 	char line[8192];
 
@@ -134,29 +144,26 @@ static int filter_groups(const char *from, const char *to, const char *user, mod
 	return fflush(out) ? -1 : 0;
 }
 
-static int revoke_groups(const struct guest_spec *spec, const char *root)
+static int revoke_groups(const struct guest_spec *spec, int root_fd)
 {
 	static const struct { const char *target, *copy; mode_t mode; } files[] = {
 		{ "/etc/group", DIR "/group", 0644 }, { "/etc/gshadow", DIR "/gshadow", 0600 },
 	};
 
 	for (size_t i = 0; i < 2; i++) {
-		char path[PATH_MAX];
-
-		if (is_absent(root, files[i].target))
+		if (guest_is_absent(root_fd, files[i].target))
 			continue;
-		snprintf(path, sizeof(path), "%s%s", root, files[i].target);
-		if (filter_groups(path, files[i].copy, spec->user.name, files[i].mode) < 0 ||
-		    guest_cover(files[i].copy, root, files[i].target) < 0)
+		if (filter_groups(root_fd, files[i].target, files[i].copy, spec->user.name, files[i].mode) < 0 ||
+		    guest_cover(files[i].copy, root_fd, files[i].target) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int revoke_console(const struct guest_spec *spec, const char *root)
+static int revoke_console(const struct guest_spec *spec, int root_fd)
 {
 	(void)spec;
-	(void)root;
+	(void)root_fd;
 	if ((mkdir("/run/systemd", 0755) < 0 && errno != EEXIST) ||
 	    (mkdir("/run/systemd/system", 0755) < 0 && errno != EEXIST))
 		return -1;
@@ -170,11 +177,11 @@ static int revoke_console(const struct guest_spec *spec, const char *root)
 	return 0;
 }
 
-int guest_revoke(const struct guest_spec *spec, const char *root, struct guest_steps *steps)
+int guest_revoke(const struct guest_spec *spec, int root_fd, struct guest_steps *steps)
 {
 	static const struct {
 		const char *name;
-		int (*fn)(const struct guest_spec *, const char *);
+		int (*fn)(const struct guest_spec *, int);
 	} list[] = {
 		{ "revoke_sudo", revoke_sudo }, { "revoke_groups", revoke_groups },
 		{ "revoke_console", revoke_console },
@@ -183,8 +190,8 @@ int guest_revoke(const struct guest_spec *spec, const char *root, struct guest_s
 	if (mkdir(DIR, 0755) < 0 && errno != EEXIST)
 		return guest_step_failed(steps, "revoke", DIR, errno, NULL);
 	for (size_t i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
-		if (list[i].fn(spec, root) < 0)
-			return guest_step_failed(steps, list[i].name, root, errno, NULL);
+		if (list[i].fn(spec, root_fd) < 0)
+			return guest_step_failed(steps, list[i].name, "", errno, NULL);
 		guest_step_ok(steps, list[i].name);
 	}
 	return 0;

@@ -4,18 +4,24 @@
 #define SANDBOXD_REVOKE_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "sandboxd/spec.h"
 #include "sandboxd/step.h"
 
 /*
- * Bind mounts files of /run over those of the root mounted at `root`, before its init runs. Each revocation
+ * Bind mounts files of /run over those of the root behind root_fd, before its init runs. Each revocation
  * is a step; the first that fails ends the launch. Without such a file there is nothing to revoke.
  */
-int guest_revoke(const struct guest_spec *spec, const char *root, struct guest_steps *steps);
+int guest_revoke(const struct guest_spec *spec, int root_fd, struct guest_steps *steps);
 
-/* Covers root/target with the file or directory `from` of /run, read-only, and checks that it does. */
-int guest_cover(const char *from, const char *root, const char *target);
+/*
+ * Covers the target with the file or directory `from` of /run, read-only, and checks that it does. A link that the
+ * disk has at the target, or on the way to it, means what it will mean once that root is /.
+ */
+int guest_cover(const char *from, int root_fd, const char *target);
+/* Nothing is there, inside the root. */
+bool guest_is_absent(int root_fd, const char *target);
 
 /* Whether this group leads to root (sudo, docker, disk, ...). */
 int guest_group_privileged(const char *name);

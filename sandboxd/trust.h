@@ -8,11 +8,11 @@
 #include "sandboxd/step.h"
 
 /*
- * Before the init of the root mounted at `root` runs: the CA into /run, a bundle with the system's roots over
+ * Before the init of the root behind root_fd runs: the CA into /run, a bundle with the system's roots over
  * the system's, the variables into /etc/environment (PAM: cron, su, login) and the init's own defaults
  * (services, docker); with `sudo`, the variables' names into what sudo keeps. By bind mounts and files of /run
  * only. What cannot be done is a degraded step.
  */
-void guest_trust_install(const char *root, bool sudo, struct guest_steps *steps);
+void guest_trust_install(int root_fd, bool sudo, struct guest_steps *steps);
 
 #endif
