@@ -734,8 +734,8 @@ void judge_event(struct judge *j, int64_t now_ms, const struct judge_event *ev, 
 			out->points = 0;
 		}
 		out->trip = judge_add(j, t, s, out->points, count);
-		/* a routine probe is no sign of probing */
-		if (p && !ev->routine && probing(j, t, p, denials))
+		/* a routine probe is no sign of probing, twenty refused traces are */
+		if (p && (!ev->routine || ev->routine == JUDGE_ROUTINE_PTRACE) && probing(j, t, p, denials))
 			out->trip = true;
 	}
 	if (ev->dest && *ev->dest && first_contact(j, t, ev))

@@ -54,6 +54,9 @@ int judge_config_parse(const json_t *obj, struct judge_config *cfg, struct err *
 /* What @to changes, in words: "threshold 20 to 30, ptrace weighs 3 to 5, …"; returns the length, 0: nothing. */
 size_t judge_config_diff(const struct judge_config *from, const struct judge_config *to, char *out, size_t size);
 
+/* Of judge_event.routine; the others are judge_frame.c's own. */
+enum { JUDGE_ROUTINE_PTRACE = 16 };
+
 /* What the judge needs to know of an event. Zero and NULL mean "not known" and are safe. */
 struct judge_event {
 	enum event_kind kind;
@@ -65,7 +68,7 @@ struct judge_event {
 	bool sandboxed;
 	bool supervisor;      /* sandboxd or one of its own helpers */
 	enum judge_signal signal; /* SIGNAL_NONE: that of the kind */
-	unsigned routine;     /* bits of what runtimes try and do without: scored once a program, and no probing */
+	unsigned routine;     /* bits of what runtimes try and do without: scored once a program, and (but ptrace) no probing */
 	bool own_subtree;     /* ptrace: what it traces is below the same command */
 	bool free;	      /* shown, worth nothing (a signed module, say) */
 	const char *dest;     /* flows: name or address, for first contact */

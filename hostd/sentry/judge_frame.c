@@ -97,7 +97,10 @@ static bool traces_its_own(struct judge *j, const json_t *frame, uint64_t root)
 
 /* ---- kinds ---- */
 
-/* io_uring_setup, memfd_create and socket(AF_ALG), x86-64: runtimes try them and do without. */
+/*
+ * io_uring_setup, memfd_create and socket(AF_ALG), x86-64: runtimes try them and do without. ptrace: strace and gdb try
+ * several requests before they give up, which is one thing to know; but many of them are still a search for a way out.
+ */
 static unsigned routine_call(int64_t nr)
 {
 	switch (nr) {
@@ -107,6 +110,8 @@ static unsigned routine_call(int64_t nr)
 		return 2;
 	case 41:
 		return 4;
+	case 101:
+		return JUDGE_ROUTINE_PTRACE;
 	default:
 		return 0;
 	}

@@ -11,7 +11,7 @@ import time
 
 from guestvm import (EOF, ERROR, EXIT, REPLY, REQUEST, RESIZE, SIGNAL, STDIN, STDOUT, Conn, Guest, Tap, json, spec)
 
-STREAM_MIB = int(os.environ.get("HOLDFAST_STREAM_MIB", "64"))
+STREAM_MIB = int(os.environ.get("HOLDFAST_STREAM_MIB", "32"))
 tap = Tap()
 
 
@@ -306,7 +306,7 @@ def fuzzed(vm):
 
 
 def supervisor_rss(vm):
-    r = vm.run("grep VmRSS /proc/$(head -n 1 /sys/fs/cgroup/holdfast/daemon/cgroup.procs)/status", user="root", timeout=120)
+    r = vm.run("grep VmRSS /proc/$(head -n 1 /sys/fs/cgroup/holdfast/daemon/cgroup.procs)/status", user="root", timeout=240)
     return int(re.search(r"VmRSS:\s+(\d+)", r.text).group(1))
 
 
@@ -317,7 +317,7 @@ def stream(vm):
     c.request({"op": "exec", "argv": ["head", "-c", str(STREAM_MIB << 20), "/dev/zero"]})
     n, code, other, most, asked = 0, None, 0, before, start
     while True:
-        f = c.frame(120)
+        f = c.frame(240)
         if f is None:
             break
         if f[0] == STDOUT:
@@ -424,9 +424,13 @@ def host_questions(vm):
 def garbage(vm):
     rng = random.Random(11)
     for i in range(300):
-        s = vm.connect()
         kind = rng.choice([0, 1, 2, 3, 6, 7, 9, 10, 200])
         n = rng.choice([0, 1, 5, 4096, 65537, 0xffffffff])
+        try:
+            s = vm.connect()    # refused while as many as it takes are open
+        except OSError:
+            time.sleep(0.2)
+            continue
         try:
             s.sendall(struct.pack(">BI", kind, n) + rng.randbytes(rng.choice([0, 1, 40, 4096])))
             if rng.random() < 0.5:

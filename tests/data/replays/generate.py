@@ -227,6 +227,11 @@ case("seccomp-runtimes", "three kinds of probes of two runtimes cost 18", up() +
         [(425, "/usr/bin/node"), (319, "/usr/bin/node"), (41, "/usr/bin/node"), (425, "/usr/bin/bun"),
          (319, "/usr/bin/bun"), (41, "/usr/bin/bun"), (425, "/usr/bin/node"), (41, "/usr/bin/bun")])], 18, None,
     {"seccomp_denied": 8})
+case("seccomp-strace", "strace and gdb under strict, a few refused requests each, cost 6", up() + [
+    at(20000, 100, 5, frame=seccomp(101, exe="/usr/bin/strace")), at(21000, 100, 3, frame=seccomp(101, exe="/usr/bin/gdb"))],
+     6, None, {"seccomp_denied": 8, "probing": 0})
+case("seccomp-ptrace-probing", "twenty refused traces of one program are probing", up() + [
+    at(20000, 100, 20, frame=seccomp(101, exe="/opt/agent"))], 13, None, {"seccomp_denied": 20, "probing": 1})
 case("seccomp-logged-only", "an action that only logs refuses nothing", up() + [
     at(20000, 100, 50, frame=seccomp(165, action=0x7FFC0000))], 0, None, {"seccomp_denied": 50})
 
