@@ -175,19 +175,6 @@ static int index_clauses(struct policy *p, const struct clause *c, size_t n, str
 	return t ? 0 : -1;
 }
 
-static int add_program_path(struct policy *p, const char *path)
-{
-	const char **slot;
-
-	for (size_t i = 0; i < p->n_program_paths && p->n_program_paths < 256; i++)
-		if (!strcmp(p->program_paths[i], path))
-			return 0;
-	slot = policy_arena_push(p->arena, &p->program_paths, &p->n_program_paths, sizeof(*slot));
-	if (slot)
-		*slot = path;
-	return slot ? 0 : -1;
-}
-
 int policy_index(struct policy *p)
 {
 	for (size_t r = 0; r < p->n_rules; r++) {
@@ -213,10 +200,6 @@ int policy_index(struct policy *p)
 			    index_clauses(p, e->deny, e->n_deny, &e->deny_paths) < 0)
 				return -1;
 		}
-		for (size_t i = 0; i < rule->n_programs; i++)
-			if (!rule->programs[i].path.wild && *rule->programs[i].path.g.text &&
-			    add_program_path(p, rule->programs[i].path.g.text) < 0)
-				return -1;
 	}
 	return 0;
 }

@@ -103,7 +103,7 @@ struct endpoint {
 
 struct program {
 	struct program_glob path;
-	bool advisor, added; /* added: resolved from a symbolic link */
+	bool advisor;
 	unsigned int line;
 };
 
@@ -170,8 +170,6 @@ struct policy {
 	size_t n_hostless;
 	struct middleware *middlewares;
 	size_t n_middlewares;
-	const char **program_paths;
-	size_t n_program_paths;
 };
 
 /* load.c: the tree into a policy without its indexes; strict = unknown keys are errors */

@@ -114,53 +114,6 @@ struct policy *policy_parse_json(const json_t *json, enum policy_mode mode, stru
 	return finish(p, diags, errors);
 }
 
-struct policy *policy_with_links(const struct policy *p, const struct policy_link *links, size_t n)
-{
-	struct policy_diags d = { 0 };
-	struct policy *q = policy_parse(p->source, p->source_len, p->mode, &d);
-
-	policy_diags_free(&d);
-	if (!q)
-		return NULL;
-	for (size_t i = 0; i < q->n_endpoints && i < p->n_endpoints; i++) /* the same text, so the same order */
-		q->endpoints[i]->public_only = p->endpoints[i]->public_only;
-	for (size_t r = 0; r < q->n_rules; r++) {
-		struct rule *rule = &q->rules[r];
-		size_t given = rule->n_programs, added = 0;
-		struct program *all;
-
-		for (size_t i = 0; i < given; i++)
-			for (size_t k = 0; k < n; k++)
-				added += !rule->programs[i].path.wild &&
-					 !strcmp(rule->programs[i].path.g.text, links[k].from);
-		if (!added)
-			continue;
-		all = policy_arena_array(q->arena, given + added, sizeof(*all));
-		if (!all) {
-			policy_put(q);
-			return NULL;
-		}
-		memcpy(all, rule->programs, given * sizeof(*all));
-		for (size_t i = 0; i < given; i++)
-			for (size_t k = 0; k < n; k++) {
-				struct program *b = &all[rule->n_programs];
-				const char *to;
-
-				if (all[i].path.wild || strcmp(all[i].path.g.text, links[k].from))
-					continue;
-				to = policy_arena_strdup(q->arena, links[k].to);
-				/* a file may have a * in its name; it is a name, not a pattern */
-				*b = (struct program){ .path = { .g = { .text = to ? to : "" } },
-						       .advisor = all[i].advisor,
-						       .added = true,
-						       .line = all[i].line };
-				rule->n_programs++;
-			}
-		rule->programs = all;
-	}
-	return q;
-}
-
 static int declared_found(void *u, const struct endpoint *e)
 {
 	(void)u;
@@ -193,11 +146,6 @@ const char *policy_program_pattern(const struct policy *p, size_t i)
 		i -= p->rules[r].n_programs;
 	}
 	return NULL;
-}
-
-const char *policy_program_path(const struct policy *p, size_t i)
-{
-	return i < p->n_program_paths ? p->program_paths[i] : NULL;
 }
 
 const char *policy_digest(const struct policy *p)

@@ -66,23 +66,11 @@ struct policy *policy_get(struct policy *p);
 void policy_put(struct policy *p);
 
 /*
- * The guest resolved symbolic links of programs that rules name: a policy with each @to added beside its
- * @from.  The original stays as it is.
- */
-struct policy_link {
-	const char *from, *to;
-};
-struct policy *policy_with_links(const struct policy *p, const struct policy_link *links, size_t n);
-
-/*
  * The policy as it may be enforced within @boundary: a host that it declares exactly may resolve to private
  * addresses only where the boundary declares that host exactly too.  A new reference; NULL = out of memory.
  * policy_reload() does this; whoever parses a policy for enforcement while there is a boundary must, too.
  */
 struct policy *policy_bind(const struct policy *p, const struct policy *boundary);
-
-/* The literal (glob-free) program paths that rules name, each once; NULL beyond the last. */
-const char *policy_program_path(const struct policy *p, size_t i);
 
 /* The @i-th program that any rule names, a path or a pattern, repeats included; NULL beyond the last. */
 const char *policy_program_pattern(const struct policy *p, size_t i);

@@ -183,8 +183,7 @@ int policy_lines(const struct policy *p, struct policy_lines *out)
 		const struct rule *rule = &p->rules[r];
 
 		for (size_t i = 0; i < rule->n_programs; i++)
-			add(&w, "rule %s: program %s%s", rule->key, rule->programs[i].path.g.text,
-			    rule->programs[i].added ? " (the target of a link)" : "");
+			add(&w, "rule %s: program %s", rule->key, rule->programs[i].path.g.text);
 		for (size_t i = 0; i < rule->n_endpoints; i++)
 			endpoint_lines(&w, rule, &rule->endpoints[i]);
 	}
