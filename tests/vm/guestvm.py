@@ -123,7 +123,10 @@ class Conn:
                     payload = self.buf[5:5 + n]
                     self.buf = self.buf[5 + n:]
                     return kind, payload
-            more = self.sock.recv(1 << 18)
+            try:
+                more = self.sock.recv(1 << 18)
+            except ConnectionResetError:
+                return None    # closed with something of ours unread; what it said came before
             if not more:
                 return None
             self.buf += more
@@ -348,11 +351,14 @@ class Guest:
     def request(self, o, timeout=60, data=None):
         c = self.conn()
         start = time.time()
-        c.request(o)
-        if data is not None:
-            for at in range(0, len(data), 65536):
+        try:
+            c.request(o)
+            for at in range(0, len(data or b""), 65536):
                 c.send(STDIN, data[at:at + 65536])
-            c.send(EOF)
+            if data is not None:
+                c.send(EOF)
+        except (BrokenPipeError, ConnectionResetError):
+            pass    # its program has ended, or it was refused: what it said shows which
         r = c.finish(timeout=timeout)
         r.seconds = time.time() - start
         c.close()
