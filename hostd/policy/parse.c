@@ -63,6 +63,9 @@ static struct policy *finish(struct policy *p, struct policy_diags *d, size_t er
 		loaded = false;
 	if (policy_arena_failed(p->arena))
 		policy_diag_add(d, false, 0, 0, "", "", "the document needs too much memory");
+	/* Where what cannot be used is left out, a document that is none of it still ends with an error. */
+	if (!loaded && d->errors == errors)
+		policy_diag_add(d, false, 0, 0, "", "a policy", "this is no policy");
 	if (d->n)
 		qsort(d->v, d->n, sizeof(*d->v), by_position);
 	if (!loaded || d->errors != errors) {

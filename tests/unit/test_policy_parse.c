@@ -89,6 +89,9 @@ static void hostile_documents(void **state)
 				     "e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n"
 				     "g: [*f,*f,*f,*f,*f,*f,*f,*f,*f]\n";
 
+	assert_null(policy_parse("text", 4, POLICY_EVALUATE, &diags));
+	assert_int_equal(diags.errors, 1);
+	policy_diags_free(&diags);
 	assert_null(policy_parse(laughs, strlen(laughs), POLICY_EVALUATE, &diags));
 	assert_true(reported("", "too many values"));
 	policy_diags_free(&diags);
