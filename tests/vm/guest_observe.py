@@ -137,6 +137,13 @@ def read_until(c, pattern, timeout=20, got=b""):
     return got
 
 
+def job_runs(vm):
+    """Waits until the terminal's sleep is in the foreground: a key that comes before is the shell's."""
+    end = time.time() + 60
+    while time.time() < end and vm.run(["pgrep", "-x", "sleep"]).code != 0:
+        time.sleep(0.2)
+
+
 def terminal(vm):
     r = vm.run("tty; stty size; test -t 0 && test -t 1 && test -t 2 && echo all", pty=True, rows=33, cols=77)
     tap.ok(re.search(rb"/dev/pts/\d+\r\n33 77\r\nall\r\n", r.out), "terminal: name, size, all three streams", r)
@@ -150,21 +157,21 @@ def terminal(vm):
     got = read_until(c, rb"41 99\r\n@@ ")
     tap.ok(b"41 99\r\n" in got, "terminal: a resize arrives", got)
     c.send(STDIN, b"sleep 100\n")
-    time.sleep(1)
+    job_runs(vm)
     c.send(STDIN, b"\x03")
     got = read_until(c, rb"\^C\r\n@@ ")
     c.send(STDIN, b"echo code=$?\n")
     got = read_until(c, rb"code=130")
     tap.ok(b"code=130" in got, "terminal: Ctrl-C interrupts the foreground job", got)
     c.send(STDIN, b"sleep 100\n")
-    time.sleep(1)
+    job_runs(vm)
     c.send(STDIN, b"\x1a")
     got = read_until(c, rb"Stopped")
     c.send(STDIN, b"kill %1; wait %1; echo done=$?\n")
     got = read_until(c, rb"done=\d+")
     tap.ok(b"done=143" in got, "SEC-10 job control: Ctrl-Z, kill %1", got)
     c.send(STDIN, b"sleep 100\n")
-    time.sleep(1)
+    job_runs(vm)
     c.send(SIGNAL, bytes([2]))
     c.send(STDIN, b"\necho sig=$?\n")
     got = read_until(c, rb"sig=130")
