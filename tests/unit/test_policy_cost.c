@@ -13,6 +13,7 @@
 #include "hostd/policy/glob.h"
 #include "hostd/policy/policy.h"
 #include "hostd/policy/request.h"
+#include "tests/unit/policy_text.h"
 
 /* ---- memory ---- */
 
@@ -41,18 +42,6 @@ static void allocate_once(void)
 
 	__asm__ volatile("" : "+r"(p) : : "memory");
 	free(p);
-}
-
-static struct policy *parse(const char *text)
-{
-	struct policy_diags d = { 0 };
-	struct policy *p = policy_parse(text, strlen(text), POLICY_STRICT, &d);
-
-	for (size_t i = 0; !p && i < d.n; i++)
-		print_message("# %u: %s: %s\n", d.v[i].line, d.v[i].path, d.v[i].text);
-	policy_diags_free(&d);
-	assert_non_null(p);
-	return p;
 }
 
 /* Connections, destinations and requests of each kind, allowed and denied, with their texts. */

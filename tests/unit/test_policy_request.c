@@ -11,18 +11,7 @@
 
 #include "hostd/policy/model.h"
 #include "hostd/policy/request.h"
-
-static struct policy *parse(const char *text)
-{
-	struct policy_diags d = { 0 };
-	struct policy *p = policy_parse(text, strlen(text), POLICY_STRICT, &d);
-
-	for (size_t i = 0; !p && i < d.n; i++)
-		print_message("# %u: %s: %s\n", d.v[i].line, d.v[i].path, d.v[i].text);
-	policy_diags_free(&d);
-	assert_non_null(p);
-	return p;
-}
+#include "tests/unit/policy_text.h"
 
 static void addresses(void **state)
 {
