@@ -40,6 +40,14 @@ int json_opt_str(const json_t *object, const char *key, const char **out, const 
 int json_opt_int(const json_t *object, const char *key, int64_t *out, int64_t def, struct err *err);
 int json_opt_bool(const json_t *object, const char *key, bool *out, bool def, struct err *err);
 
+/* For reading what was checked before: the member's text, owned by the object, or "" when it is no text or not there. */
+static inline const char *json_str(const json_t *object, const char *key)
+{
+	const char *text = json_string_value(json_object_get(object, key));
+
+	return text ? text : "";
+}
+
 /* Every key of the object must be in this NULL-terminated list; an unknown one is named. */
 int json_only_keys(const json_t *object, const char *const *keys, struct err *err);
 

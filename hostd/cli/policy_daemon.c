@@ -9,13 +9,7 @@
 #include "hostd/cli/cli.h"
 #include "hostd/cli/policy_cmd.h"
 #include "hostd/policy/json.h"
-
-static const char *text_of(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
+#include "lib/json.h"
 
 /* ---- apply, rollback, history ---- */
 
@@ -38,7 +32,7 @@ static int print_outcome(json_t *reply, bool json)
 
 	if (!reply)
 		return 1;
-	refused = !strcmp(text_of(reply, "outcome"), "refused");
+	refused = !strcmp(json_str(reply, "outcome"), "refused");
 	if (json) {
 		cli_print_json(reply);
 		return refused;
@@ -46,9 +40,9 @@ static int print_outcome(json_t *reply, bool json)
 	print_lines(json_object_get(reply, "diff"), "removed", "- ");
 	print_lines(json_object_get(reply, "diff"), "added", "+ ");
 	if (refused)
-		fprintf(stderr, "holdfast: refused, the policy in force stays: %s\n", text_of(reply, "text"));
+		fprintf(stderr, "holdfast: refused, the policy in force stays: %s\n", json_str(reply, "text"));
 	else
-		printf("%s\n", text_of(reply, "text"));
+		printf("%s\n", json_str(reply, "text"));
 	json_decref(reply);
 	return refused;
 }
@@ -149,8 +143,8 @@ int policy_cmd_history(int argc, char **argv)
 		}
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", localtime_r(&t, &tm));
 		printf("version %lld  %s  ", (long long)json_integer_value(json_object_get(v, "version")), when);
-		cli_print_text(text_of(v, "author"));
-		printf("  %s%s\n", text_of(v, "note"),
+		cli_print_text(json_str(v, "author"));
+		printf("  %s%s\n", json_str(v, "note"),
 		       json_is_true(json_object_get(v, "in_force")) ? "  (in force)" : "");
 		print_lines(json_object_get(v, "diff"), "removed", "  - ");
 		print_lines(json_object_get(v, "diff"), "added", "  + ");
@@ -194,16 +188,16 @@ static int read_denial(struct denials *d, const json_t *o, uint64_t count)
 
 	if (!v)
 		return -1;
-	v->host = *text_of(o, "host") ? text_of(o, "host") : *text_of(o, "name") ? text_of(o, "name") : text_of(o, "dst");
+	v->host = *json_str(o, "host") ? json_str(o, "host") : *json_str(o, "name") ? json_str(o, "name") : json_str(o, "dst");
 	v->port = (uint16_t)json_integer_value(port ? port : json_object_get(o, "dport"));
-	v->program = text_of(o, "program");
+	v->program = json_str(o, "program");
 	v->method = json_string_value(json_object_get(o, "method"));
 	v->path = json_string_value(json_object_get(o, "path"));
 	v->count = json_is_integer(json_object_get(o, "count")) ?
 			   (uint64_t)json_integer_value(json_object_get(o, "count")) :
 			   count;
 	for (int r = POLICY_EMPTY; r <= POLICY_ERROR; r++)
-		if (!strcmp(text_of(o, "reason"), policy_reason_name((enum policy_reason)r)))
+		if (!strcmp(json_str(o, "reason"), policy_reason_name((enum policy_reason)r)))
 			v->reason = (enum policy_reason)r;
 	if (!chain)
 		chain = json_object_get(o, "chain");
@@ -212,7 +206,7 @@ static int read_denial(struct denials *d, const json_t *o, uint64_t count)
 		return -1;
 	for (size_t i = 0; i < json_array_size(chain); i++) {
 		const json_t *link = json_array_get(chain, i);
-		const char *path = json_is_string(link) ? json_string_value(link) : text_of(link, "exe");
+		const char *path = json_is_string(link) ? json_string_value(link) : json_str(link, "exe");
 
 		if (path && *path)
 			anc[v->n_ancestors++] = path;

@@ -42,13 +42,6 @@ struct who {
 	struct ask *ask;
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
 static void ask_free(struct ask *ask)
 {
 	json_decref(ask->flow);
@@ -87,9 +80,9 @@ static void verdict(struct ask *ask, bool allow, const char *rule, const char *r
 
 static const char *host_of(const json_t *flow)
 {
-	const char *name = text_of(flow, "name");
+	const char *name = json_str(flow, "name");
 
-	return *name ? name : text_of(flow, "dst");
+	return *name ? name : json_str(flow, "dst");
 }
 
 /* L4, then the destination. event NULL: programs are not considered. */
@@ -104,12 +97,12 @@ static bool judge_flow(const struct workspace *ws, const json_t *flow, const jso
 	size_t i;
 
 	if (event) {
-		in.program = text_of(event, "exe");
+		in.program = json_str(event, "exe");
 		json_array_foreach(json_object_get(event, "chain"), i, link) {
-			const char *path = text_of(link, "exe");
+			const char *path = json_str(link, "exe");
 
 			if (in.n < ANCESTORS_MAX)
-				ancestors[in.n++] = *path ? path : text_of(link, "path");
+				ancestors[in.n++] = *path ? path : json_str(link, "path");
 		}
 	}
 	policy_decide_l4(ws->policy, &in, d);
@@ -121,7 +114,7 @@ static bool judge_flow(const struct workspace *ws, const json_t *flow, const jso
 			 "only rules without a protocol open connections", d->rule ? d->rule : "?");
 		return false;
 	}
-	if (policy_addr_parse(text_of(flow, "dst"), &addr)) {
+	if (policy_addr_parse(json_str(flow, "dst"), &addr)) {
 		snprintf(d->text, sizeof(d->text), "the destination is no address");
 		return false;
 	}
@@ -146,7 +139,7 @@ static bool allowed_to(const struct workspace *ws, const json_t *flow, const cha
 /* The program whose name allows this flow: the event's own or an ancestor's; NULL if any may open it. */
 static const char *named_program(const struct workspace *ws, const json_t *flow, const json_t *event)
 {
-	const char *exe = text_of(event, "exe");
+	const char *exe = json_str(event, "exe");
 	json_t *link;
 	size_t i;
 
@@ -155,7 +148,7 @@ static const char *named_program(const struct workspace *ws, const json_t *flow,
 	if (allowed_to(ws, flow, exe))
 		return exe;
 	json_array_foreach(json_object_get(event, "chain"), i, link) {
-		const char *path = text_of(link, json_object_get(link, "exe") ? "exe" : "path");
+		const char *path = json_str(link, json_object_get(link, "exe") ? "exe" : "path");
 
 		if (*path && allowed_to(ws, flow, path))
 			return path;
@@ -382,7 +375,7 @@ static void add_identity(struct row *row, const json_t *event)
 	/* A hash may have come after the flow. */
 	if (identity_digest(row->ws->identity, event, digest) && !strncmp(digest, "sha256:", 7))
 		json_object_set_new(row->data, "exe_sha256", json_string(digest + 7));
-	json_object_set_new(row->data, "program", json_string(text_of(event, "exe")));
+	json_object_set_new(row->data, "program", json_string(json_str(event, "exe")));
 	if (process && process->exec_seq) {
 		json_object_set_new(row->data, "command", json_string(process->command));
 		json_object_set_new(row->data, "exec_seq", json_integer((json_int_t)process->exec_seq));
@@ -403,14 +396,12 @@ static void row_with_identity(void *user, const json_t *event)
 /* The last row of a flow that had an owner: no need to ask, and nothing to keep after it. */
 static void row_of_ended(struct row *row, const struct flow_key *key, uint64_t flow)
 {
-	const json_t *event = owners_find(row->ws->owners, flow);
-	struct owners *owners = row->ws->owners;
+	_cleanup_json_ json_t *event = owners_take(row->ws->owners, flow);
 
 	if (event)
 		row_with_identity(row, event);
 	else
 		flow_join_ask(row->ws->flows, loop_now_ms(), key, 0, row_with_identity, row);
-	owners_forget(owners, flow);
 }
 
 int decide_flow_event(struct workspace *ws, const json_t *message, struct err *err)
@@ -433,11 +424,11 @@ int decide_flow_event(struct workspace *ws, const json_t *message, struct err *e
 		if (!row)
 			return err_set(err, "out of memory");
 		*row = (struct row){ .ws = ws, .kind = kinds[i].kind, .data = json_copy(flow) };
-		if (!*text_of(flow, "name"))
+		if (!*json_str(flow, "name"))
 			json_object_del(row->data, "name");
-		if (!*text_of(flow, "reason"))
+		if (!*json_str(flow, "reason"))
 			json_object_del(row->data, "reason");
-		if (!*text_of(flow, "rule"))
+		if (!*json_str(flow, "rule"))
 			json_object_del(row->data, "rule");
 		if (row->kind == EVENT_FLOW_ENDED)
 			row_of_ended(row, &key, flow_id(flow));

@@ -28,13 +28,6 @@ struct identify_wait {
 	void *user;
 };
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
 static void keep(struct workspace *ws)
 {
 	_cleanup_json_ json_t *state = identity_json(ws->identity);
@@ -58,7 +51,7 @@ static void tell(struct workspace *ws, enum event_kind kind, const json_t *event
 
 	if (why)
 		json_object_set_new(data, "text", json_string(why));
-	if (!strcmp(program, text_of(event, "exe")) && identity_digest(ws->identity, event, digest))
+	if (!strcmp(program, json_str(event, "exe")) && identity_digest(ws->identity, event, digest))
 		json_object_set_new(data, "digest", json_string(digest));
 	json_object_set(data, "pid", json_object_get(event, "pid"));
 	json_object_set(data, "start_ns", json_object_get(event, "start_ns"));
@@ -80,16 +73,17 @@ static void tell_verdict(struct workspace *ws, enum identity_verdict verdict, co
 
 static bool wait_for_hash(struct workspace *ws, const json_t *event, const char *program, identify_fn fn, void *user)
 {
+	_cleanup_free_ char *name = strdup(program);
 	struct identify_wait *wait;
 	size_t n = 0;
 
 	for (wait = ws->identify_waits; wait; wait = wait->next)
 		n++;
-	wait = n < WAITS_MAX ? calloc(1, sizeof(*wait)) : NULL;
+	wait = name && n < WAITS_MAX ? calloc(1, sizeof(*wait)) : NULL;
 	if (!wait)
 		return false;
 	*wait = (struct identify_wait){ .next = ws->identify_waits, .deadline_ms = loop_now_ms() + IDENTIFY_MS,
-					.event = json_incref((json_t *)event), .program = strdup(program), .fn = fn,
+					.event = json_incref((json_t *)event), .program = steal_ptr(&name), .fn = fn,
 					.user = user };
 	ws->identify_waits = wait;
 	return true;
@@ -105,7 +99,7 @@ static void refuse(identify_fn fn, void *user, const char *what, const char *why
 
 void identify(struct workspace *ws, const json_t *event, const char *program, identify_fn fn, void *user)
 {
-	bool own = !strcmp(program, text_of(event, "exe")), news;
+	bool own = !strcmp(program, json_str(event, "exe")), news;
 	const char *why;
 	enum identity_verdict verdict = own ? identity_check(ws->identity, event, &why) :
 					      identity_check_name(ws->identity, program, &why);
@@ -143,8 +137,8 @@ static struct identify_wait *take(struct workspace *ws, const json_t *result, ui
 	struct identify_wait **at = &ws->identify_waits, *taken = NULL, *wait;
 
 	while ((wait = *at)) {
-		bool goes = result ? !strcmp(text_of(wait->event, "exe_id"), text_of(result, "exe_id")) ||
-					     !strcmp(wait->program, text_of(result, "exe")) :
+		bool goes = result ? !strcmp(json_str(wait->event, "exe_id"), json_str(result, "exe_id")) ||
+					     !strcmp(wait->program, json_str(result, "exe")) :
 				     wait->deadline_ms <= now_ms;
 
 		if (!goes) {
@@ -169,7 +163,7 @@ void identify_frame(struct workspace *ws, const char *kind, const json_t *event)
 	if (strcmp(kind, "program_hash"))
 		return;
 	if (changed)
-		tell_verdict(ws, verdict, event, text_of(event, "exe"), NULL);
+		tell_verdict(ws, verdict, event, json_str(event, "exe"), NULL);
 	for (wait = take(ws, event, 0); wait; wait = next) {
 		next = wait->next;
 		identify(ws, wait->event, wait->program, wait->fn, wait->user);

@@ -6,14 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/json.h"
+
 /*
  * Theory of operation. A pin is a path and the digest of the file that ran under it when a rule first needed to know.
  * The path is the guest's word, the digest is not; so a path that the process could choose itself (a deleted file, a
  * name that changed since the exec) can meet a pin but never makes one. A mount namespace of its own says nothing:
  * at level strict, where pins count, every session has one that the supervisor made and can make no other.
  * A new digest is an update if the package manager ran since the pin was last met (its exec and its exit both mark the
- * pins), and the package manager is itself the one that was pinned; root in the guest can do the same through a package of its own, which is what the row
- * "updated" is there to show.
+ * pins), and the package manager is itself the one that was pinned; root in the guest can do the same through a package
+ * of its own, which is what the row "updated" is there to show.
  * Results of hashes come in events of their own, by exe_id, which names one state of one file.
  */
 enum { ID_HEX = 64, DIGEST_CHARS = 7 + 64, MANAGERS_MAX = 16 };
@@ -36,13 +38,6 @@ struct identity {
 	struct manager running[MANAGERS_MAX];
 	size_t next_running;
 };
-
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
 
 struct identity *identity_new(const json_t *kept)
 {
@@ -97,7 +92,7 @@ static struct hash *hash_of(struct identity *id, const char *exe_id)
 /* Of the members themselves; "" if there is no digest among them. */
 static void own_digest(const json_t *event, char out[80])
 {
-	const char *sha256 = text_of(event, "exe_sha256"), *verity = text_of(event, "exe_verity");
+	const char *sha256 = json_str(event, "exe_sha256"), *verity = json_str(event, "exe_verity");
 
 	out[0] = '\0';
 	if (strlen(sha256) == 64)
@@ -111,7 +106,7 @@ const char *identity_digest(struct identity *id, const json_t *event, char out[8
 	const struct hash *hash;
 
 	own_digest(event, out);
-	hash = *out ? NULL : hash_of(id, text_of(event, "exe_id"));
+	hash = *out ? NULL : hash_of(id, json_str(event, "exe_id"));
 	if (hash)
 		snprintf(out, 80, "%s", hash->digest);
 	return *out ? out : NULL;
@@ -119,7 +114,7 @@ const char *identity_digest(struct identity *id, const json_t *event, char out[8
 
 static void remember_hash(struct identity *id, const json_t *event)
 {
-	const char *exe_id = text_of(event, "exe_id");
+	const char *exe_id = json_str(event, "exe_id");
 	struct hash *hash = hash_of(id, exe_id);
 	char digest[80];
 
@@ -133,7 +128,7 @@ static void remember_hash(struct identity *id, const json_t *event)
 	memset(hash, 0, sizeof(*hash));
 	memcpy(hash->exe_id, exe_id, ID_HEX);
 	snprintf(hash->digest, sizeof(hash->digest), "%s", digest);
-	snprintf(hash->reason, sizeof(hash->reason), "%s", text_of(event, "exe_hash"));
+	snprintf(hash->reason, sizeof(hash->reason), "%s", json_str(event, "exe_hash"));
 }
 
 /* ---- pins ---- */
@@ -143,7 +138,7 @@ static const char reason_changed[] = "its file is not the one that was pinned un
 static bool name_is_free(const json_t *event)
 {
 	return json_is_true(json_object_get(event, "exe_deleted")) || json_is_true(json_object_get(event, "exe_changed")) ||
-	       *text_of(event, "attested_by");
+	       *json_str(event, "attested_by");
 }
 
 static void pin(struct identity *id, const char *program, const char *digest)
@@ -161,18 +156,18 @@ static enum identity_verdict first_use(struct identity *id, const json_t *event,
 		*why = "more programs than can be remembered";
 		return IDENTITY_UNKNOWN;
 	}
-	pin(id, text_of(event, "exe"), digest);
+	pin(id, json_str(event, "exe"), digest);
 	return IDENTITY_PINNED;
 }
 
 static enum identity_verdict compare(struct identity *id, const json_t *event, const char *digest, const char **why)
 {
-	const char *program = text_of(event, "exe");
+	const char *program = json_str(event, "exe");
 	json_t *pinned = json_object_get(id->pins, program);
 
 	if (!pinned)
 		return first_use(id, event, digest, why);
-	if (!strcmp(text_of(pinned, "digest"), digest)) {
+	if (!strcmp(json_str(pinned, "digest"), digest)) {
 		json_object_set_new(pinned, "stale", json_false());
 		return IDENTITY_SAME;
 	}
@@ -195,7 +190,7 @@ enum identity_verdict identity_check_name(struct identity *id, const char *progr
 	*why = NULL;
 	if (!pinned)
 		return IDENTITY_HASHING;
-	if (!*text_of(pinned, "changed"))
+	if (!*json_str(pinned, "changed"))
 		return IDENTITY_SAME;
 	*why = reason_changed;
 	return IDENTITY_CHANGED;
@@ -218,12 +213,12 @@ static const char *reason_text(const char *word)
 
 enum identity_verdict identity_check(struct identity *id, const json_t *event, const char **why)
 {
-	const char *word = text_of(event, "exe_hash");
-	const struct hash *hash = hash_of(id, text_of(event, "exe_id"));
+	const char *word = json_str(event, "exe_hash");
+	const struct hash *hash = hash_of(id, json_str(event, "exe_id"));
 	char digest[80];
 
 	*why = NULL;
-	if (identity_digest(id, event, digest) && *text_of(event, "exe"))
+	if (identity_digest(id, event, digest) && *json_str(event, "exe"))
 		return compare(id, event, digest, why);
 	if (!strcmp(word, "hashing") && !hash)
 		return IDENTITY_HASHING;
@@ -258,7 +253,7 @@ static struct manager manager_of(const json_t *event)
 /* Whatever is seen next may be its work. */
 static bool manager_ran(struct identity *id, const json_t *exec)
 {
-	if (strcmp(text_of(exec, "path"), IDENTITY_PACKAGE_MANAGER) || json_is_true(json_object_get(exec, "foreign_root")) ||
+	if (strcmp(json_str(exec, "path"), IDENTITY_PACKAGE_MANAGER) || json_is_true(json_object_get(exec, "foreign_root")) ||
 	    json_integer_value(json_object_get(exec, "uid")) != 0)
 		return false;
 	id->running[id->next_running] = manager_of(exec);
@@ -281,10 +276,10 @@ static bool manager_ended(struct identity *id, const json_t *exit)
 
 bool identity_note_change(struct identity *id, const json_t *event)
 {
-	json_t *pinned = json_object_get(id->pins, text_of(event, "exe"));
+	json_t *pinned = json_object_get(id->pins, json_str(event, "exe"));
 	char digest[80];
 
-	if (!pinned || !identity_digest(id, event, digest) || !strcmp(text_of(pinned, "changed"), digest))
+	if (!pinned || !identity_digest(id, event, digest) || !strcmp(json_str(pinned, "changed"), digest))
 		return false;
 	json_object_set_new(pinned, "changed", json_string(digest));
 	return true;
@@ -293,7 +288,7 @@ bool identity_note_change(struct identity *id, const json_t *event)
 /* A file that ran under this name. */
 static enum identity_verdict hashed(struct identity *id, const json_t *event, bool *keep)
 {
-	const char *program = text_of(event, "exe"), *why;
+	const char *program = json_str(event, "exe"), *why;
 	enum identity_verdict verdict = identity_check(id, event, &why);
 
 	*keep = verdict == IDENTITY_PINNED || verdict == IDENTITY_UPDATED ||

@@ -63,14 +63,14 @@ const json_t *owners_find(const struct owners *owners, uint64_t flow)
 	return slot ? slot->event : NULL;
 }
 
-void owners_forget(struct owners *owners, uint64_t flow)
+json_t *owners_take(struct owners *owners, uint64_t flow)
 {
 	struct owner *slot = slot_of(owners, flow);
+	json_t *event = slot ? slot->event : NULL;
 
-	if (!slot)
-		return;
-	json_decref(slot->event);
-	*slot = (struct owner){ 0 };
+	if (slot)
+		*slot = (struct owner){ 0 };
+	return event;
 }
 
 void owners_clear(struct owners *owners)

@@ -21,7 +21,8 @@ void owners_free(struct owners *owners);
 void owners_note(struct owners *owners, uint64_t flow, const json_t *event);
 /* The event, valid until the next call that changes the table; NULL for a flow that is not known. */
 const json_t *owners_find(const struct owners *owners, uint64_t flow);
-void owners_forget(struct owners *owners, uint64_t flow);
+/* The same, and the flow is forgotten: the reference becomes the caller's. */
+json_t *owners_take(struct owners *owners, uint64_t flow);
 /* The run is over: the ids of its flows mean nothing any more. */
 void owners_clear(struct owners *owners);
 

@@ -9,6 +9,7 @@
 
 #include "lib/buf.h"
 #include "lib/cleanup.h"
+#include "lib/json.h"
 
 /*
  * Theory of operation. A fixed array of entries, a hash from identity to entry, and a list in order of
@@ -135,13 +136,6 @@ static struct process *take(struct process_table *table, int64_t pid, uint64_t s
 	return &table->entries[i].process;
 }
 
-static const char *text_of(const json_t *object, const char *key)
-{
-	const char *text = json_string_value(json_object_get(object, key));
-
-	return text ? text : "";
-}
-
 static int64_t number_of(const json_t *object, const char *key)
 {
 	return json_integer_value(json_object_get(object, key));
@@ -198,7 +192,7 @@ static void take_exec(struct process_table *table, uint64_t seq, const json_t *e
 	p->ppid = number_of(event, "ppid");
 	p->parent_start_ns = (uint64_t)number_of(parent, "start_ns");
 	p->exec_seq = seq;
-	snprintf(p->path, sizeof(p->path), "%s", text_of(event, "path"));
+	snprintf(p->path, sizeof(p->path), "%s", json_str(event, "path"));
 	snprintf(p->command, sizeof(p->command), "%s", command ? command : "");
 }
 
@@ -221,15 +215,15 @@ static json_t *chain_link(struct process_table *table, const json_t *said)
 	int64_t pid = number_of(said, "pid");
 	int64_t start_ns = number_of(said, "start_ns");
 	const struct process *known = process_find(table, pid, (uint64_t)start_ns);
-	const char *path = text_of(said, "path");
+	const char *path = json_str(said, "path");
 	json_t *link;
 
 	if (!*path)
-		path = text_of(said, "exe");
+		path = json_str(said, "exe");
 	if (!*path && known)
 		path = known->path;
 	link = json_pack("{s:I,s:I,s:s,s:s}", "pid", (json_int_t)pid, "start_ns", (json_int_t)start_ns,
-			 "path", path, "comm", text_of(said, "comm"));
+			 "path", path, "comm", json_str(said, "comm"));
 	if (link && known) {
 		json_object_set_new(link, "command", json_string(known->command));
 		json_object_set_new(link, "exec_seq", json_integer((json_int_t)known->exec_seq));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hostd/sentry/judge_int.h"
+#include "lib/json.h"
 #include <holdfast/sentry.h>
 
 #define ARCH_X86_64 0xc000003e
@@ -14,13 +15,6 @@
 static int64_t integer(const json_t *frame, const char *key)
 {
 	return json_integer_value(json_object_get(frame, key));
-}
-
-static const char *string(const json_t *frame, const char *key)
-{
-	const char *s = json_string_value(json_object_get(frame, key));
-
-	return s ? s : "";
 }
 
 /* ---- process subtrees ---- */
@@ -88,7 +82,7 @@ static bool traces_its_own(struct judge *j, const json_t *frame, uint64_t root)
 	int64_t target = integer(frame, "target_pid");
 	uint64_t target_root = root_of(j, target);
 
-	if (!strcmp(string(frame, "request"), "traceme"))
+	if (!strcmp(json_str(frame, "request"), "traceme"))
 		return target == integer(frame, "ppid");
 	if (target_root)
 		return target_root == root;
@@ -120,9 +114,9 @@ static unsigned routine_call(int64_t nr)
 /* Python keeps what it compiled beside its modules, wherever those are. */
 static unsigned routine_denial(const json_t *frame)
 {
-	const char *path = string(frame, "path"), *name = strrchr(path, '/');
+	const char *path = json_str(frame, "path"), *name = strrchr(path, '/');
 
-	return name && !strcmp(name, "/__pycache__") && !strcmp(string(frame, "op"), "mkdir") ? 8 : 0;
+	return name && !strcmp(name, "/__pycache__") && !strcmp(json_str(frame, "op"), "mkdir") ? 8 : 0;
 }
 
 /*
@@ -136,7 +130,7 @@ static bool is_supervisor(struct judge *j, const json_t *frame, const struct jud
 	if (ev->pid == j->supervisor)
 		return true;
 	return integer(frame, "ppid") == j->supervisor &&
-	       (!ev->sandboxed || (!strcmp(string(frame, "exe"), "/init") && !root_of(j, ev->pid)));
+	       (!ev->sandboxed || (!strcmp(json_str(frame, "exe"), "/init") && !root_of(j, ev->pid)));
 }
 
 /* Errors that say "already there" or "no such device", not "you may not". */
@@ -172,7 +166,7 @@ static void fill_kind(struct judge_event *ev, const json_t *frame)
 		ev->free = integer(frame, "result") >= 0;
 		break;
 	case EVENT_SECCOMP_LOG:
-		ev->free = integer(frame, "result") >= 0 && strstr(string(frame, "names"), "errno");
+		ev->free = integer(frame, "result") >= 0 && strstr(json_str(frame, "names"), "errno");
 		break;
 	case EVENT_SECCOMP_DENIED:
 		ev->syscall = integer(frame, "arch") == ARCH_X86_64 ? integer(frame, "syscall") : -1;
@@ -272,7 +266,7 @@ static void heartbeat(struct judge *j, int64_t t, const json_t *frame)
 	char set_by[64] = "";
 
 	if (json_is_object(by))
-		snprintf(set_by, sizeof(set_by), "%s (pid %lld)", string(by, "comm"), (long long)integer(by, "pid"));
+		snprintf(set_by, sizeof(set_by), "%s (pid %lld)", json_str(by, "comm"), (long long)integer(by, "pid"));
 	if (json_is_integer(phase)) {
 		int to = json_integer_value(phase) > 2 ? 2 : (int)json_integer_value(phase);
 
@@ -312,9 +306,9 @@ int judge_frame(struct judge *j, int64_t now_ms, const char *type, const json_t 
 	ev->count = integer(frame, "count") > 0 ? (uint32_t)integer(frame, "count") : 1;
 	ev->sandboxed = json_is_true(json_object_get(frame, "sandbox"));
 	ev->supervisor = is_supervisor(j, frame, ev);
-	ev->program = kind == EVENT_EXEC ? string(frame, "path") : string(frame, "exe");
+	ev->program = kind == EVENT_EXEC ? json_str(frame, "path") : json_str(frame, "exe");
 	if (!*ev->program)
-		ev->program = string(frame, "comm");
+		ev->program = json_str(frame, "comm");
 	root = subtree_root(j, frame, ev->pid, (int64_t)ev->start_ns);
 	snprintf(subtree, sizeof(subtree), "%llu", (unsigned long long)root);
 	ev->subtree = subtree;
@@ -323,7 +317,7 @@ int judge_frame(struct judge *j, int64_t now_ms, const char *type, const json_t 
 	fill_kind(ev, frame);
 	ev->own_subtree = kind == EVENT_PTRACE && traces_its_own(j, frame, root);
 	judge_event(j, now_ms, ev, out);
-	if (kind == EVENT_SUPERVISOR_LOST && !strcmp(string(frame, "op"), "exit"))
+	if (kind == EVENT_SUPERVISOR_LOST && !strcmp(json_str(frame, "op"), "exit"))
 		j->supervisor = 0; /* its pid may become anyone's */
 	return 0;
 }
