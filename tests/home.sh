@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Sourced by the demo and by tests that run hostd: a home of their own, with nothing of the user's in it.
 #   home_make DIR    XDG folders below DIR, the image's public key, build/bin first in PATH
+#   home_test "$@"   for a test's script: itself again in network namespaces of its own, with a home in $dir that ends with it
 #   home_end         stops every workspace and hostd of that home; call it from a trap
 #   home_accel       the acceleration that works here: kvm if it really runs guests, else tcg
 
@@ -15,6 +16,13 @@ home_make() {
 	chmod 0700 "$dir" "$dir/config/holdfast" "$dir/run"
 	cp "$keys/image.key.pub" "$dir/config/holdfast/keys/"
 	export XDG_CONFIG_HOME=$dir/config XDG_DATA_HOME=$dir/data XDG_RUNTIME_DIR=$dir/run HOME=$dir
+}
+
+home_test() {
+	[ "${1:-}" = --inside ] || exec tests/fixture/netns-run "$0" --inside
+	dir=$(mktemp -d)
+	home_make "$dir"
+	trap 'home_end; rm -rf "$dir"' EXIT
 }
 
 home_end() {

@@ -7,9 +7,7 @@ set -u
 cd "$(dirname "$0")/../.."
 . tests/home.sh
 . tests/tap.sh
-[ "${1:-}" = --inside ] || exec tests/fixture/netns-run "$0" --inside
-dir=$(mktemp -d)
-home_make "$dir"
+home_test "$@"
 store=$XDG_DATA_HOME/holdfast/store
 trap 'home_end; umount -l "$store" 2>/dev/null; rm -rf "$dir"' EXIT
 mkdir -p "$store"

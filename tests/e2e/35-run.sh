@@ -6,10 +6,7 @@ set -u
 cd "$(dirname "$0")/../.."
 . tests/home.sh
 . tests/tap.sh
-[ "${1:-}" = --inside ] || exec tests/fixture/netns-run "$0" --inside
-dir=$(mktemp -d)
-home_make "$dir"
-trap 'home_end; rm -rf "$dir"' EXIT
+home_test "$@"
 
 # A linked worktree: its .git points out of it, to a repository with a hook that must not come along.
 git init -q "$dir/main"

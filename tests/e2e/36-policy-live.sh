@@ -7,10 +7,7 @@ set -u
 cd "$(dirname "$0")/../.."
 . tests/home.sh
 . tests/tap.sh
-[ "${1:-}" = --inside ] || exec tests/fixture/netns-run "$0" --inside
-dir=$(mktemp -d)
-home_make "$dir"
-trap 'home_end; rm -rf "$dir"' EXIT
+home_test "$@"
 
 # policy FILE PROGRAM-GLOB [HOST]
 policy() {

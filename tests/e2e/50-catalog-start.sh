@@ -6,9 +6,7 @@ set -u
 cd "$(dirname "$0")/../.."
 . tests/home.sh
 . tests/tap.sh
-[ "${1:-}" = --inside ] || exec tests/fixture/netns-run "$0" --inside
-dir=$(mktemp -d)
-home_make "$dir"
+home_test "$@"
 release=$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["default_kernel"])' \
 	"$HOLDFAST_CACHE/image/current/image.json")
 export HOLDFAST_CATALOG_KEYS=$dir/keys HOLDFAST_CATALOG=$dir/m/modules
