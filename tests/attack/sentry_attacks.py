@@ -307,7 +307,7 @@ def one_series(tap, series, options):
             return Run(*rig.kept(os.path.join(options.kept, label)))
         text = (settings + ";" + lines).replace(";", "\n")
         return Run(*rig.run(series, text, seconds, options.keep and os.path.join(options.keep, label),
-                            cpus=options.cpus))
+                            machine=rig.Machine(options.cpus)))
 
     # Two boots at a time; each has one CPU.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

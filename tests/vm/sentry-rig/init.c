@@ -11,11 +11,14 @@
  *   early COMMAND ...  start a program before the load
  *   before COMMAND ... run one before the load and wait for it
  *   params TEXT        more module parameters
+ *   host-program PATH [WORD]  the test host, /bin/host without this
  *   no-sentry          do not load it (for baselines)
  *   run COMMAND ...    run a program as root and wait for it
  *   sandbox COMMAND .. the same, in the sandbox cgroup
  *   start COMMAND ...  the same as run without waiting
  *   host TEXT          a command to the test host
+ *   until-idle SECONDS wait until the test host has made /run/idle
+ *   touch PATH         make an empty file
  *   sleep MS
  */
 #include <errno.h>
@@ -38,6 +41,7 @@
 #define CGROUP "/sys/fs/cgroup/holdfast"
 #define PARAMS "/sys/module/sentry/parameters/"
 
+static char host_program[128] = "/bin/host", host_words[128];
 static char key[65], level[16] = "files", lockdown[32], params[512], early[512], before[512];
 static bool latch, no_sentry;
 
@@ -146,7 +150,7 @@ static void start_sentry(void)
 	struct stat st;
 
 	mkfifo("/run/control", 0600);
-	snprintf(text, sizeof(text), "/bin/host %s /dev/ttyS1 /run/control", key);
+	snprintf(text, sizeof(text), "%s %s /dev/ttyS1 /run/control %s", host_program, key, host_words);
 	start(text, false);
 	usleep(200000);
 
@@ -188,6 +192,17 @@ static void to_host(const char *line)
 	usleep(200000);
 }
 
+/* The test host says by a file that it is done. */
+static void until_idle(int seconds)
+{
+	for (int i = 0; i < 4 * seconds; i++) {
+		if (!access("/run/idle", F_OK))
+			return;
+		usleep(250000);
+	}
+	printf("init: the host is not done in %d s\n", seconds);
+}
+
 static void command(char *line)
 {
 	char copy[512];
@@ -202,6 +217,10 @@ static void command(char *line)
 		start(line + 6, false);
 	else if (!strncmp(line, "host ", 5))
 		to_host(line + 5);
+	else if (!strncmp(line, "touch ", 6))
+		close(open(line + 6, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+	else if (!strncmp(line, "until-idle ", 11))
+		until_idle(atoi(line + 11));
 	else if (!strncmp(line, "sleep ", 6))
 		usleep(1000 * atoi(line + 6));
 	else
@@ -216,6 +235,8 @@ static bool setting(const char *line)
 		snprintf(level, sizeof(level), "%s", line + 6);
 	else if (!strncmp(line, "lockdown ", 9))
 		snprintf(lockdown, sizeof(lockdown), "%s", line + 9);
+	else if (!strncmp(line, "host-program ", 13))
+		sscanf(line + 13, "%127s %127s", host_program, host_words);
 	else if (!strncmp(line, "params ", 7))
 		snprintf(params, sizeof(params), "%s", line + 7);
 	else if (!strncmp(line, "before ", 7))
@@ -258,6 +279,6 @@ int main(void)
 	printf("init: done\n");
 	sync();
 	usleep(200000);
-	reboot(RB_POWER_OFF);
+	reboot(RB_AUTOBOOT); /* with -no-reboot that is the end, without ACPI too */
 	return 0;
 }
