@@ -17,7 +17,7 @@
 #include "lib/cleanup.h"
 #include "lib/hash.h"
 
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 #define NAMES_CACHED 1024
 #define WORDS_MAX 4096
 
@@ -32,6 +32,9 @@ static const char schema[] =
 	"CREATE INDEX rows_time ON rows(host_ns);"
 	"CREATE INDEX rows_ws ON rows(ws);"
 	"CREATE INDEX rows_weight ON rows(id, weight) WHERE weight > 0;"
+	"CREATE INDEX rows_kind ON rows(kind);"
+	"CREATE INDEX rows_verdict ON rows(id, verdict, ws) WHERE verdict > 1;"
+	"CREATE INDEX rows_alarm ON rows(id, verdict, ws) WHERE verdict > 2;"
 	"CREATE TABLE frames(id INTEGER PRIMARY KEY, ws INTEGER NOT NULL, boot INTEGER NOT NULL, epoch INTEGER NOT NULL,"
 	" seq INTEGER NOT NULL, host_ns INTEGER NOT NULL, raw_sha BLOB, text BLOB NOT NULL, hash BLOB NOT NULL);"
 	"CREATE UNIQUE INDEX frames_seq ON frames(boot, epoch, seq);"

@@ -14,11 +14,16 @@
 #include "lib/hex.h"
 #include "lib/json.h"
 
-#define SQL_MAX 8192
+#define SQL_MAX 65536
+#define KINDS_MERGED 16 /* more than these are looked for in one pass over all rows */
 #define MATCH_MAX 1024
+
+#define LOOK_AT_CLOCK 4096 /* instructions of SQLite's machine, some tens of microseconds */
 
 struct query_db {
 	sqlite3 *sql;
+	unsigned bound_ms; /* 0: none */
+	int64_t end_ns;
 };
 
 #define COLUMNS                                                                                                        \
@@ -55,6 +60,25 @@ void query_close(struct query_db *db)
 	free(db);
 }
 
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
+}
+
+static int too_long(void *u)
+{
+	return now_ns() > ((struct query_db *)u)->end_ns;
+}
+
+void query_bound(struct query_db *db, unsigned ms)
+{
+	db->bound_ms = ms;
+	sqlite3_progress_handler(db->sql, LOOK_AT_CLOCK, too_long, db);
+}
+
 void query_kind_add(struct query *q, enum event_kind kind)
 {
 	q->kinds[kind / 64] |= 1ull << (kind % 64);
@@ -65,20 +89,26 @@ static bool has_kind(const struct query *q, int kind)
 	return q->kinds[kind / 64] >> (kind % 64) & 1;
 }
 
+static int kinds_of(const struct query *q)
+{
+	int n = 0;
+
+	for (size_t i = 0; i < sizeof(q->kinds) / sizeof(q->kinds[0]); i++)
+		n += __builtin_popcountll(q->kinds[i]);
+	return n;
+}
+
 static bool any_kind(const struct query *q)
 {
-	for (size_t i = 0; i < sizeof(q->kinds) / sizeof(q->kinds[0]); i++)
-		if (q->kinds[i])
-			return true;
-	return false;
+	return kinds_of(q) > 0;
 }
 
 /* A list of the kinds that @want says yes to, as SQL. Names are ours: no quoting is needed. */
-static void put_kinds(struct buf *b, const struct query *q, bool listed)
+static void put_kinds(struct buf *b, const struct query *q, bool listed, bool indexed)
 {
 	const char *comma = "";
 
-	buf_put_str(b, " AND r.kind IN (SELECT id FROM names WHERE name IN (");
+	buf_putf(b, " AND %sr.kind IN (SELECT id FROM names WHERE name IN (", indexed ? "" : "+");
 	for (int k = 0; k < EVENT_COUNT; k++) {
 		if (listed ? !has_kind(q, k) : (event_defs[k].flags & EVENT_ROUTINE) != 0)
 			continue;
@@ -121,7 +151,21 @@ static void match_text(const char *words, char *out, size_t size)
 	out[len] = '\0';
 }
 
-static void put_where(struct buf *b, const struct query *q)
+static void put_bits(struct buf *b, const char *column, uint32_t bits)
+{
+	const char *comma = "";
+
+	buf_putf(b, " AND %s IN (", column);
+	for (int i = 0; bits >> i; i++)
+		if (bits >> i & 1) {
+			buf_putf(b, "%s%d", comma, i);
+			comma = ",";
+		}
+	buf_put_str(b, ")");
+}
+
+/* @kind: only this one; -1: those that @q wants. Unless they are to be found by their index, a plus keeps SQLite from it. */
+static void put_where(struct buf *b, const struct query *q, int kind, bool indexed)
 {
 	buf_put_str(b, " WHERE 1");
 	if (q->ws)
@@ -134,32 +178,16 @@ static void put_where(struct buf *b, const struct query *q)
 		buf_putf(b, " AND r.id > %llu", (unsigned long long)q->after_id);
 	if (q->before_id)
 		buf_putf(b, " AND r.id < %llu", (unsigned long long)q->before_id);
-	if (any_kind(q))
-		put_kinds(b, q, true);
+	if (kind >= 0)
+		buf_putf(b, " AND r.kind = (SELECT id FROM names WHERE name = '%s')", event_defs[kind].name);
+	else if (any_kind(q))
+		put_kinds(b, q, true, indexed);
 	else if (!q->all)
-		put_kinds(b, q, false);
-	if (q->engines) {
-		const char *comma = "";
-
-		buf_put_str(b, " AND r.engine IN (");
-		for (int i = 0; i < ENGINE_COUNT; i++)
-			if (q->engines >> i & 1) {
-				buf_putf(b, "%s%d", comma, i);
-				comma = ",";
-			}
-		buf_put_str(b, ")");
-	}
-	if (q->verdicts) {
-		const char *comma = "";
-
-		buf_put_str(b, " AND r.verdict IN (");
-		for (int i = 0; i < VERDICT_COUNT; i++)
-			if (q->verdicts >> i & 1) {
-				buf_putf(b, "%s%d", comma, i);
-				comma = ",";
-			}
-		buf_put_str(b, ")");
-	}
+		put_kinds(b, q, false, indexed);
+	if (q->engines)
+		put_bits(b, "r.engine", q->engines);
+	if (q->verdicts)
+		put_bits(b, "r.verdict", q->verdicts);
 	if (q->min_weight)
 		buf_putf(b, " AND r.weight > 0 AND r.weight >= %u", q->min_weight);
 	if (q->match)
@@ -168,24 +196,89 @@ static void put_where(struct buf *b, const struct query *q)
 		buf_put_str(b, " AND (instr(lower(r.subject), lower(:grep)) OR instr(lower(r.data), lower(:grep)))");
 }
 
+/* The index that has the rows of all these verdicts, and the fewest others; NULL: none. */
+static const char *verdict_index(uint32_t verdicts)
+{
+	uint32_t alarm = 1u << VERDICT_WARNING | 1u << VERDICT_ALARM, notable = alarm | 1u << VERDICT_DENIED;
+
+	if (!verdicts || verdicts & ~notable)
+		return NULL;
+	return verdicts & ~alarm ? "rows_verdict" : "rows_alarm";
+}
+
+static void put_select(struct buf *b, const struct query *q, const char *index, int kind)
+{
+	buf_put_str(b, "SELECT " COLUMNS " FROM rows r");
+	if (index)
+		buf_putf(b, " INDEXED BY %s", index);
+	buf_put_str(b, JOINS);
+	put_where(b, q, kind, index && !strcmp(index, "rows_kind"));
+	/* SQLite takes a partial index only for a query that repeats its condition */
+	if (index && !strcmp(index, "rows_verdict"))
+		buf_put_str(b, " AND r.verdict > 1");
+	if (index && !strcmp(index, "rows_alarm"))
+		buf_put_str(b, " AND r.verdict > 2");
+}
+
+/* One pass for each kind, each in the order of ids, and SQLite merges them: what is rare is found without reading all. */
+static void put_merged(struct buf *b, const struct query *q)
+{
+	const char *between = "";
+
+	for (int k = 0; k < EVENT_COUNT; k++)
+		if (has_kind(q, k)) {
+			buf_put_str(b, between);
+			put_select(b, q, "rows_kind", k);
+			between = " UNION ALL ";
+		}
+}
+
+/* The kinds of the engines that were asked for: their rows are found by the index on kinds. */
+static void kinds_of_engines(struct query *q)
+{
+	for (int k = 0; k < EVENT_COUNT; k++)
+		if (q->engines >> event_defs[k].engine & 1 && (q->all || !(event_defs[k].flags & EVENT_ROUTINE)))
+			query_kind_add(q, (enum event_kind)k);
+}
+
+/* Those that say little: to sort what they said costs less than to read what the others said. */
+static bool only_quiet(uint32_t engines)
+{
+	return engines && !(engines & ~(1u << ENGINE_POLICY | 1u << ENGINE_LIFECYCLE | 1u << ENGINE_JUDGE));
+}
+
 /*
  * Which way is taken: a time bound goes by the index on time (the unary plus keeps SQLite from walking the table by
- * id in the hope of an early limit), all else by id.
+ * id in the hope of an early limit), a few kinds, a quiet engine, a weight or a verdict by theirs, all else by id.
  */
-static int statement_for(const struct query *q, struct buf *b)
+static int statement_for(const struct query *query, struct buf *b)
 {
+	struct query by_kind = *query, *q = &by_kind;
 	bool timed = q->since_ns || q->until_ns, newest = q->newest_first || q->limit;
+	const char *id = "r.id";
+
+	if (q->engines && !any_kind(q))
+		kinds_of_engines(q);
 
 	if (q->limit && !q->newest_first)
 		buf_put_str(b, "SELECT * FROM (");
-	buf_put_str(b, "SELECT " COLUMNS " FROM rows r");
-	if (timed && !q->match)
-		buf_put_str(b, " INDEXED BY rows_time");
-	else if (q->min_weight && !q->match)
-		buf_put_str(b, " INDEXED BY rows_weight");
-	buf_put_str(b, JOINS);
-	put_where(b, q);
-	buf_putf(b, " ORDER BY %sr.id%s", timed && !q->match ? "+" : "", newest ? " DESC" : "");
+	if (q->match) {
+		put_select(b, q, NULL, -1);
+	} else if (timed) {
+		put_select(b, q, "rows_time", -1);
+		id = "+r.id";
+	} else if (q->min_weight) {
+		put_select(b, q, "rows_weight", -1);
+	} else if (any_kind(q) && kinds_of(q) <= KINDS_MERGED) {
+		put_merged(b, q);
+		id = "1";
+	} else if (only_quiet(q->engines)) {
+		put_select(b, q, "rows_kind", -1);
+		id = "+r.id";
+	} else {
+		put_select(b, q, verdict_index(q->verdicts), -1);
+	}
+	buf_putf(b, " ORDER BY %s%s", id, newest ? " DESC" : "");
 	if (q->limit)
 		buf_putf(b, " LIMIT %u", q->limit);
 	if (q->limit && !q->newest_first)
@@ -232,12 +325,15 @@ static int step_rows(struct query_db *db, sqlite3_stmt *st, query_row_fn fn, voi
 {
 	int rc;
 
+	db->end_ns = now_ns() + db->bound_ms * 1000000LL;
 	while ((rc = sqlite3_step(st)) == SQLITE_ROW) {
 		struct store_row row;
 
 		if (!fill_row(st, &row) && fn(u, &row))
 			return 0;
 	}
+	if (rc == SQLITE_INTERRUPT)
+		return err_set(e, "timeline: this takes longer than %u ms: give it a time, or ask for less", db->bound_ms);
 	if (rc != SQLITE_DONE)
 		return err_set(e, "timeline: %s%s", sqlite3_errmsg(db->sql),
 			       (rc & 0xff) == SQLITE_CORRUPT ? "; holdfast timeline verify says where" : "");

@@ -31,6 +31,8 @@ typedef int (*query_row_fn)(void *u, const struct store_row *row);
 
 int query_open(const char *db_path, struct query_db **out, struct err *e);
 void query_close(struct query_db *db);
+/* From here on a query that takes longer fails: for whoever has others to serve. */
+void query_bound(struct query_db *db, unsigned ms);
 /* Rows come oldest first (unless newest_first); of more than @limit the newest are taken. Kinds that this program
  * does not know are left out. */
 int query_run(struct query_db *db, const struct query *q, query_row_fn fn, void *u, struct err *e);

@@ -156,7 +156,9 @@ static void queries(const char *path, uint64_t rows)
 	struct query last_hour = { .since_ns = hour }, ws = { .since_ns = hour, .ws = "ws3" },
 		     denied = { .since_ns = hour, .verdicts = 1u << VERDICT_DENIED },
 		     grep = { .since_ns = hour, .grep = "target77" }, newest = { .limit = 200 },
-		     weight = { .min_weight = 1, .limit = 200 };
+		     weight = { .min_weight = 1, .limit = 200 }, trips = { .limit = 200 }, execs = { .ws = "ws3", .limit = 200 },
+		     alarms = { .verdicts = 1u << VERDICT_ALARM, .limit = 200 },
+		     judge = { .engines = 1u << ENGINE_JUDGE, .limit = 200 };
 	char word[32];
 	struct query word_q = { .match = word };
 	struct query_db *db;
@@ -171,6 +173,12 @@ static void queries(const char *path, uint64_t rows)
 	time_query(db, "a word anywhere (--match)", &word_q, REPEATS);
 	time_query(db, "the newest 200", &newest, REPEATS);
 	time_query(db, "the newest 200 with weight", &weight, REPEATS);
+	query_kind_add(&execs, EVENT_EXEC);
+	time_query(db, "200 program starts of one workspace", &execs, REPEATS);
+	query_kind_add(&trips, EVENT_SCORE_TRIP);
+	time_query(db, "a kind that never came", &trips, REPEATS);
+	time_query(db, "an engine that said nothing", &judge, REPEATS);
+	time_query(db, "alarms, of which there are none", &alarms, REPEATS);
 	query_close(db);
 }
 

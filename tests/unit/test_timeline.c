@@ -464,6 +464,133 @@ static void filters_find_what_they_say(void **state)
 	assert_int_equal(ask(f, &q).n, 1);
 }
 
+/* ---- whatever index a query goes by, it gives the rows that fit, in their order ---- */
+
+enum { MIXED = 400, ASKED = 1000 };
+
+struct ids {
+	const struct query *q;
+	uint64_t id[2 * MIXED + 64];
+	unsigned n;
+};
+
+static int take_id(void *u, const struct store_row *row)
+{
+	struct ids *ids = u;
+
+	assert_true(ids->n < sizeof(ids->id) / sizeof(ids->id[0]));
+	ids->id[ids->n++] = row->id;
+	return 0;
+}
+
+static int take_fitting(void *u, const struct store_row *row)
+{
+	return query_fits(((struct ids *)u)->q, row) ? take_id(u, row) : 0;
+}
+
+static unsigned random_below(unsigned n)
+{
+	static uint64_t s = 88172645463325252ull;
+
+	s ^= s << 13;
+	s ^= s >> 7;
+	s ^= s << 17;
+	return (unsigned)(s % n);
+}
+
+static void fill_mixed(struct fixture *f)
+{
+	char data[64];
+
+	for (unsigned i = 0; i < MIXED; i++) {
+		unsigned k = random_below(EVENT_COUNT);
+		struct store_row row = { .ws = i % 3 ? "demo" : "other", .kind = (enum event_kind)k, .data = data,
+					 .verdict = (enum event_verdict)random_below(VERDICT_COUNT), .weight = i % 5 ? 0 : i % 7 };
+
+		if (event_defs[k].flags & EVENT_NO_ROW)
+			continue;
+		snprintf(data, sizeof(data), "{\"program\":\"/bin/p%u\",\"command\":\"c%u\"}", i % 9, i);
+		assert_int_equal(store_append_row(f->s, &row, NULL), STORE_OK);
+		pass(1000000000LL);
+	}
+	assert_int_equal(store_sync(f->s, 5000, NULL), 0);
+}
+
+static struct query random_query(int64_t start_ns)
+{
+	struct query q = { .ws = random_below(2) ? NULL : random_below(4) ? "demo" : "none", .all = random_below(2) };
+
+	for (unsigned i = random_below(3) * random_below(12); i--;)
+		query_kind_add(&q, (enum event_kind)random_below(EVENT_COUNT));
+	if (!random_below(3))
+		q.engines = 1 + random_below((1u << ENGINE_COUNT) - 1);
+	if (!random_below(3))
+		q.verdicts = 1 + random_below((1u << VERDICT_COUNT) - 1);
+	if (!random_below(3))
+		q.min_weight = random_below(5);
+	if (!random_below(4))
+		q.since_ns = start_ns + random_below(MIXED) * 1000000000LL;
+	if (!random_below(6))
+		q.until_ns = start_ns + random_below(MIXED) * 1000000000LL;
+	if (!random_below(4))
+		q.after_id = random_below(MIXED);
+	if (!random_below(6))
+		q.before_id = random_below(MIXED);
+	if (!random_below(6))
+		q.grep = "BIN/p3";
+	return q;
+}
+
+static void every_way_finds_the_same_rows(void **state)
+{
+	struct fixture *f = *state;
+	struct query everything = { .all = true };
+	int64_t start_ns = fake_wall();
+	struct query_db *db;
+	unsigned found = 0;
+	struct err e;
+
+	fill_mixed(f);
+	assert_int_equal(query_open(f->path, &db, &e), 0);
+	for (unsigned i = 0; i < ASKED; i++) {
+		struct query q = random_query(start_ns);
+		struct ids want = { .q = &q }, got = { .q = &q };
+		unsigned limit = random_below(2) ? 0 : 1 + random_below(20), skip, n;
+
+		assert_int_equal(query_run(db, &everything, take_fitting, &want, &e), 0);
+		q.limit = limit;
+		q.newest_first = random_below(2);
+		if (query_run(db, &q, take_id, &got, &e))
+			fail_msg("%s", e.text);
+		n = limit && want.n > limit ? limit : want.n;
+		skip = want.n - n;
+		assert_int_equal(got.n, n);
+		for (unsigned j = 0; j < n; j++)
+			assert_int_equal(got.id[q.newest_first ? n - 1 - j : j], want.id[skip + j]);
+		found += n;
+	}
+	assert_true(found > ASKED);
+	query_close(db);
+}
+
+static void a_bounded_query_ends(void **state)
+{
+	struct fixture *f = *state;
+	struct query q = { .grep = "nothing like it" };
+	struct got g = { 0, 0, 0 };
+	struct query_db *db;
+	struct err e = { "" };
+
+	fill(f, 950);
+	assert_int_equal(query_open(f->path, &db, &e), 0);
+	query_bound(db, 60000);
+	assert_int_equal(query_run(db, &q, take, &g, &e), 0);
+	query_bound(db, 0);
+	assert_int_equal(query_run(db, &q, take, &g, &e), -1);
+	assert_non_null(strstr(e.text, "takes longer"));
+	query_close(db);
+}
+
 static void queries_survive_json(void **state)
 {
 	struct query q = { .ws = "demo", .since_ns = 5, .min_weight = 3, .grep = "x", .limit = 7, .all = true,
@@ -763,6 +890,8 @@ int main(void)
 		T(exports_verify_by_themselves),
 		T(edits_of_an_export_are_seen),
 		T(filters_find_what_they_say),
+		T(every_way_finds_the_same_rows),
+		T(a_bounded_query_ends),
 		T(queries_survive_json),
 		T(the_frame_behind_a_row_is_found),
 		T(pruning_leaves_what_verifies),
