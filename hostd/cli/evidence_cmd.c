@@ -29,6 +29,7 @@ struct evidence {
 	const char *ws;
 	int from, to; /* the workspace's folder, and the new one */
 	struct buf sums;
+	char stand[64]; /* hostd's word for the time in which it stands still */
 	unsigned files;
 	uint64_t bytes, start_ms;
 };
@@ -131,6 +132,7 @@ static int put_file(struct evidence *ev, const char *name, struct err *err)
 
 static int put_state(struct evidence *ev, bool ram, struct err *err)
 {
+	const char *stand;
 	_cleanup_json_ json_t *state = NULL;
 	_cleanup_free_ char *text = NULL;
 	_cleanup_close_ int fd = -1;
@@ -142,8 +144,10 @@ static int put_state(struct evidence *ev, bool ram, struct err *err)
 				   json_pack("{s:s,s:b,s:s}", "name", ev->ws, "ram", ram, "author", cli_author()), &passed,
 				   err);
 	fd = passed;
-	if (!state)
+	if (!state || json_get_str(state, "stand", &stand, err))
 		return -1;
+	snprintf(ev->stand, sizeof(ev->stand), "%s", stand);
+	json_object_del(state, "stand");
 	if (ram && fd < 0)
 		return err_set(err, "hostd gave no RAM image");
 	text = json_dumps(state, JSON_INDENT(2) | JSON_SORT_KEYS);
@@ -199,8 +203,8 @@ static int finish(struct evidence *ev, const char *dir, char hex[HASH_HEX], stru
 	hash_sha256(digest, ev->sums.data, ev->sums.len);
 	hex_encode(hex, digest, sizeof(digest));
 	result = api_client_call(cli_hostd(), "evidence.done",
-				 json_pack("{s:s,s:s,s:s,s:s}", "name", ev->ws, "file", dir, "sha256", hex, "author",
-					   cli_author()), NULL, NULL, err);
+				 json_pack("{s:s,s:s,s:s,s:s,s:s}", "name", ev->ws, "stand", ev->stand, "file", dir,
+					   "sha256", hex, "author", cli_author()), NULL, NULL, err);
 	json_decref(result);
 	return result ? 0 : -1;
 }

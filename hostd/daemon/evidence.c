@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include <holdfast/role.h>
@@ -17,7 +18,7 @@
 #include "lib/json.h"
 
 /* A workspace as it is shown, without the values of its environment: they may be secrets. */
-static json_t *without_secrets(struct workspace *ws)
+static json_t *without_secrets(struct workspace *ws, const char *stand)
 {
 	_cleanup_json_ json_t *shown = workspace_json(ws);
 	json_t *json = json_deep_copy(shown), *value;
@@ -27,13 +28,15 @@ static json_t *without_secrets(struct workspace *ws)
 	json_object_foreach(env, key, value)
 		json_object_set_new(env, key, json_string("(left out)"));
 	json_object_set_new(json, "boot_id", json_string(ws->boot_id));
+	json_object_set_new(json, "epoch", json_integer(ws->epoch));
+	json_object_set_new(json, "stand", json_string(stand));
 	return json;
 }
 
 struct dump {
 	struct api_call *call; /* NULL: the client left */
 	struct hostd *hostd;
-	char name[WS_NAME_MAX + 1];
+	char name[WS_NAME_MAX + 1], stand[sizeof(((struct workspace *)0)->stand)];
 	int fd;
 };
 
@@ -49,7 +52,7 @@ static void dumped(void *user, bool ok, const json_t *result, const char *why)
 
 	(void)result;
 	if (dump->call && ok && ws)
-		api_reply_fd(dump->call, without_secrets(ws), dump->fd);
+		api_reply_fd(dump->call, without_secrets(ws, dump->stand), dump->fd);
 	else if (dump->call)
 		api_fail(dump->call, "%s", ok ? "the workspace is gone" : why);
 	close(dump->fd);
@@ -69,6 +72,7 @@ static void begin_dump(struct workspace *ws, struct api_call *call)
 	dump->call = call;
 	dump->hostd = ws->hostd;
 	snprintf(dump->name, sizeof(dump->name), "%s", ws->name);
+	snprintf(dump->stand, sizeof(dump->stand), "%s", ws->stand);
 	api_call_on_cancel(call, dump_cancelled, dump);
 	vmlink_request(ws, ROLE_VM_DUMP, json_object(), dump->fd, dumped, dump);
 }
@@ -79,18 +83,19 @@ void evidence_begin(struct workspace *ws, struct api_call *call, bool ram)
 		api_fail(call, "workspace %s is %s: `holdfast quarantine %s` first, or stop it", ws->name,
 			 workspace_state_name(ws), ws->name);
 	else if (!ram)
-		api_reply(call, without_secrets(ws));
+		api_reply(call, without_secrets(ws, ws->stand));
 	else if (ws->state == WS_OFF)
 		api_fail(call, "workspace %s is off: it has no RAM any more", ws->name);
 	else
 		begin_dump(ws, call);
 }
 
-void evidence_done(struct workspace *ws, struct api_call *call, const char *file, const char *sha256, const char *author)
+void evidence_done(struct workspace *ws, struct api_call *call, const char *stand, const char *file, const char *sha256,
+		   const char *author)
 {
-	if (ws->state != WS_OFF && ws->state != WS_PAUSED) {
-		api_fail(call, "workspace %s ran while its evidence was copied: what was copied is no one moment's",
-			 ws->name);
+	if ((ws->state != WS_OFF && ws->state != WS_PAUSED) || strcmp(stand, ws->stand) != 0) {
+		api_fail(call, "workspace %s ran, was reset or lost its hostd while its evidence was copied: what was copied is "
+			 "no one moment's", ws->name);
 		return;
 	}
 	workspace_event(ws, EVENT_EVIDENCE, json_pack("{s:s,s:s,s:s}", "file", file, "sha256", sha256, "author", author));

@@ -514,6 +514,7 @@ static void ws_reset(void *user, struct api_call *call, const json_t *params)
 		api_fail(call, "workspace %s is %s: stop it first", ws->name, workspace_state_name(ws));
 		return;
 	}
+	workspace_moves(ws);
 	/* The next start clones the base again; a RAM snapshot never outlives its disk. */
 	snprintf(path, sizeof(path), "%s/vm.state", ws->dir);
 	if (unlink(path) && errno != ENOENT) {
@@ -549,15 +550,16 @@ static void evidence_begin_method(void *user, struct api_call *call, const json_
 static void evidence_done_method(void *user, struct api_call *call, const json_t *params)
 {
 	struct workspace *ws = named(user, call, params);
-	const char *file, *sha256;
+	const char *stand, *file, *sha256;
 	struct err err;
 
 	if (!ws)
 		return;
-	if (json_get_str(params, "file", &file, &err) || json_get_str(params, "sha256", &sha256, &err))
+	if (json_get_str(params, "stand", &stand, &err) || json_get_str(params, "file", &file, &err) ||
+	    json_get_str(params, "sha256", &sha256, &err))
 		api_fail_err(call, &err);
 	else
-		evidence_done(ws, call, file, sha256, author(params));
+		evidence_done(ws, call, stand, file, sha256, author(params));
 }
 
 /* ---- policy ---- */
@@ -595,7 +597,7 @@ static int collect(void *user, const struct store_row *row)
 }
 
 /* How many rows one answer may hold; the CLI asks on from the last id. */
-enum { TIMELINE_PAGE = 5000 };
+enum { TIMELINE_PAGE = 5000, TIMELINE_MS = 1000 };
 
 static void timeline(void *user, struct api_call *call, const json_t *params)
 {
@@ -611,6 +613,7 @@ static void timeline(void *user, struct api_call *call, const json_t *params)
 		api_fail_err(call, &err);
 		return;
 	}
+	query_bound(db, TIMELINE_MS); /* all others wait meanwhile */
 	if (!query.limit || query.limit > TIMELINE_PAGE)
 		query.limit = TIMELINE_PAGE;
 	if (query_run(db, &query, collect, &collected, &err)) {
@@ -642,7 +645,7 @@ static const char *const rollback_params[] = { "name", "version", "author", NULL
 static const char *const force_params[] = { "name", "force", "author", NULL };
 static const char *const exec_params[] = { "name", "command", "author", NULL };
 static const char *const evidence_begin_params[] = { "name", "ram", "author", NULL };
-static const char *const evidence_done_params[] = { "name", "file", "sha256", "author", NULL };
+static const char *const evidence_done_params[] = { "name", "stand", "file", "sha256", "author", NULL };
 static const char *const query_params[] = { "ws", "since_ns", "until_ns", "after_id", "before_id", "kinds", "engines",
 					    "verdicts", "min_weight", "grep", "match", "all", "newest_first",
 					    "limit", NULL };

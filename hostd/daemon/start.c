@@ -338,6 +338,7 @@ int workspace_start(struct workspace *ws, struct err *err)
 		free(p);
 		return -1;
 	}
+	workspace_moves(ws);
 	ws->state = WS_STARTING;
 	ws->start_ms = loop_now_ms();
 	ws->ready = ws->sentry_live = false;

@@ -21,6 +21,8 @@ enum { LINK_STARTING = 1, LINK_UP = 2, LINK_ATTACHING = 4 };
 
 static void set_state(struct workspace *ws, enum ws_state state, const char *reason)
 {
+	if (state != WS_OFF && state != WS_PAUSED)
+		workspace_moves(ws);
 	ws->state = state;
 	snprintf(ws->reason, sizeof(ws->reason), "%s", reason);
 	ingest_running(ws->ingest, (int64_t)loop_now_ms(), state == WS_RUNNING || state == WS_STOPPING);

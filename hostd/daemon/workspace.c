@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include "hostd/daemon/policy_methods.h"
 #include "hostd/ws/settings.h"
 #include "lib/cleanup.h"
+#include "lib/hex.h"
 #include "lib/io.h"
 #include "lib/json.h"
 #include "lib/log.h"
@@ -186,6 +188,14 @@ static struct identity *identity_load(const struct workspace *ws)
 	return identity_new(kept);
 }
 
+void workspace_moves(struct workspace *ws)
+{
+	uint8_t raw[(sizeof(ws->stand) - 1) / 2];
+
+	randombytes_buf(raw, sizeof(raw));
+	hex_encode(ws->stand, raw, sizeof(raw));
+}
+
 static int open_parts(struct workspace *ws, struct err *err)
 {
 	static const struct ingest_ops ops = { .trip = hold_trip };
@@ -194,6 +204,7 @@ static int open_parts(struct workspace *ws, struct err *err)
 
 	if (dir < 0)
 		return -1;
+	workspace_moves(ws);
 	ws->settings = settings_load(dir, err);
 	if (!ws->settings)
 		return -1;

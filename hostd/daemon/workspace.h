@@ -67,6 +67,7 @@ struct workspace {
 
 	enum ws_state state;
 	char reason[256];     /* of the last change of state */
+	char stand[17];	      /* another whenever it begins to run or gets another disk: evidence is of one of them */
 	char off_reason[256]; /* the role said that the run is over; it has yet to leave */
 	char boot_id[40];
 	uint32_t epoch;
@@ -122,6 +123,8 @@ int workspace_judge_load(struct workspace *ws, const json_t *settings, const cha
 json_t *workspace_json(struct workspace *ws);
 const char *workspace_state_name(const struct workspace *ws);
 void workspace_tick(struct workspace *ws);
+/* What was read of it before and what is read from here on are two. */
+void workspace_moves(struct workspace *ws);
 void workspace_event(struct workspace *ws, enum event_kind kind, json_t *data); /* data is consumed */
 
 /* start.c: from Off to the role's START. The end is told to the waiters. */
