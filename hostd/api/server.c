@@ -22,11 +22,12 @@
  * Theory of operation. A connection carries frames of u32 length and one JSON object, both ways. The
  * server speaks first with {"hello":{"version":N}}. Each request has an id of the client's choice that
  * is not in use on the connection; the answer, and pushes before it, carry that id. Output is queued
- * up to twice a frame; a client that does not read what it asked for is dropped. Descriptors travel with
+ * up to twice a frame, pushes up to half of that, so that whoever lets a slow client go can tell it; a client that does
+ * not read its answers either is dropped. Descriptors travel with
  * the first byte of the frame they belong to, so frames with one are sent only when the queue is empty
  * or wait in it with a mark.
  */
-enum { OUT_MAX = 2 * API_FRAME_MAX, READ_CHUNK = 65536 };
+enum { OUT_MAX = 2 * API_FRAME_MAX, PUSHES_MAX = API_FRAME_MAX, READ_CHUNK = 65536 };
 
 static const struct json_limits limits = { .bytes = API_FRAME_MAX, .depth = 16, .values = 200000 };
 
@@ -208,8 +209,12 @@ void api_fail_err(struct api_call *call, const struct err *err)
 int api_push(struct api_call *call, json_t *event)
 {
 	struct connection *c = call->connection;
-	int rc = queue(c, json_pack("{s:I,s:o}", "id", call->id, "event", event), -1);
+	int rc = -1;
 
+	if (c->out.len < PUSHES_MAX)
+		rc = queue(c, json_pack("{s:I,s:o}", "id", call->id, "event", event), -1);
+	else
+		json_decref(event);
 	send_soon(c);
 	return rc;
 }

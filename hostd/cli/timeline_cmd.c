@@ -17,6 +17,7 @@
 
 #include "hostd/cli/cli.h"
 #include "hostd/cli/timeline_cmd.h"
+#include "hostd/cli/timeline_list.h"
 #include "hostd/cli/timeline_print.h"
 #include "hostd/store/export.h"
 #include "hostd/store/verify.h"
@@ -24,7 +25,6 @@
 #include "lib/cleanup.h"
 #include "lib/json.h"
 
-#define RETRY_MS 500
 #define LIST_DEFAULT 200
 
 static const char usage_list[] =
@@ -170,108 +170,23 @@ static int open_timeline(struct query_db **db, struct err *e)
 	return query_open(path, db, e);
 }
 
-/* ---- list and follow ---- */
-
-struct listing {
-	const struct timeline_args *args;
-	struct timeline_style style;
-	uint64_t last;
-	bool failed;
-};
-
-static int list_row(void *u, const struct store_row *row)
-{
-	struct listing *l = u;
-	const struct timeline_args *a = l->args;
-
-	l->last = row->id;
-	if (a->json || a->csv || a->ocsf) {
-		l->failed = export_row(stdout, a->csv ? EXPORT_CSV : a->ocsf ? EXPORT_OCSF : EXPORT_JSON, row) != 0;
-	} else {
-		json_t *obj = query_row_json(row);
-
-		timeline_print_row(stdout, &l->style, obj);
-		json_decref(obj);
-		l->failed = ferror(stdout) != 0;
-	}
-	return l->failed; /* the reader has gone: stop quietly */
-}
-
-/* A row that hostd pushed, in the form of those that were read here. */
-static int on_pushed(void *u, const json_t *event)
-{
-	struct listing *l = u;
-	_cleanup_free_ char *data = NULL;
-	struct store_row row;
-
-	if (query_row_from_json(event, &row, &data, NULL))
-		return 0; /* a kind that this program does not know */
-	l->style.now_ns = now_ns();
-	list_row(l, &row);
-	l->failed |= fflush(stdout) != 0;
-	return l->failed;
-}
-
-/* 0: the reader went; 1: ask again; -1. hostd is started once: whoever stops it later meant it. */
-static int follow_once(struct listing *l, bool start, struct err *e)
-{
-	struct query q = l->args->q;
-	struct api_client *client;
-	json_t *params, *end;
-
-	client = api_client_open(cli_paths(), start, e);
-	if (!client)
-		return start ? -1 : 1;
-	q.limit = 0;
-	q.since_ns = 0;
-	q.after_id = l->last;
-	params = query_to_json(&q);
-	end = api_client_call(client, "timeline.follow", params, on_pushed, l, e);
-	json_decref(end);
-	api_client_close(client);
-	return l->failed ? 0 : 1;
-}
-
-static int follow(struct query_db *db, struct listing *l, struct err *e)
-{
-	const struct timespec pause = { .tv_nsec = RETRY_MS * 1000000 };
-	struct query q = l->args->q;
-	int rc = 1;
-
-	q.limit = 0;
-	q.since_ns = 0;
-	for (bool first = true; rc > 0 && !l->failed; first = false) {
-		if (!first)
-			nanosleep(&pause, NULL);
-		q.after_id = l->last;
-		if (query_run(db, &q, list_row, l, e))
-			return cli_fail(e);
-		if (fflush(stdout) || l->failed)
-			break;
-		rc = follow_once(l, first, e);
-	}
-	return rc < 0 ? cli_fail(e) : CLI_OK;
-}
+/* ---- list ---- */
 
 static int list(struct timeline_args *a)
 {
-	struct listing l = { .args = a, .style = { .color = use_color(a->color), .relative = a->relative } };
+	struct timeline_listing how = { .rows_for_programs = a->json || a->csv || a->ocsf, .color = use_color(a->color),
+					.format = a->csv ? EXPORT_CSV : a->ocsf ? EXPORT_OCSF : EXPORT_JSON,
+					.relative = a->relative, .follow = a->follow };
 	struct query_db *db = NULL;
 	struct err e = { "" };
 	int rc;
 
-	if (!a->limit && !a->since && !(a->json || a->csv || a->ocsf))
+	if (!a->limit && !a->since && !how.rows_for_programs)
 		a->q.limit = a->follow ? 20 : LIST_DEFAULT;
-	l.style.now_ns = now_ns();
+	how.q = a->q;
 	if (open_timeline(&db, &e))
 		return cli_fail(&e);
-	l.style.ws_width = a->q.ws ? 0 : query_ws_width(db);
-	if (!a->json)
-		fputs(export_header(a->csv ? EXPORT_CSV : EXPORT_JSON), stdout);
-	l.last = query_last_id(db); /* whatever comes after this is for --follow */
-	rc = query_run(db, &a->q, list_row, &l, &e) ? cli_fail(&e) : CLI_OK;
-	if (rc == CLI_OK && a->follow)
-		rc = follow(db, &l, &e);
+	rc = timeline_list(db, &how, &e) ? cli_fail(&e) : CLI_OK;
 	query_close(db);
 	return rc;
 }

@@ -38,6 +38,7 @@ extern const struct api_method daemon_methods[];
 
 /* `timeline --follow`: pushes every new row that fits until the client leaves. */
 void follow_add(struct hostd *hostd, struct api_call *call, const json_t *params);
+unsigned follow_count(const struct hostd *hostd);
 void follow_row(struct hostd *hostd, const struct store_row *row);
 
 #endif

@@ -2,9 +2,9 @@
 /*
  * `timeline --follow`: new rows to every client that asked for them.
  *
- * A client says which row it has last; what is durable since then is read from the database, and from there on each row
- * is pushed as the store tells of it. A client that reads too slowly is let go once its connection's queue is full: it
- * catches up from the database by itself and asks again, and nobody waited for it.
+ * A client says which row it has last; the few that came since then are read from the database, and from there on each row
+ * is pushed as the store tells of it. A client that is further back, or that reads too slowly, so that its connection's
+ * queue is full, is let go: it reads the database by itself and asks again, and nobody waited for it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "hostd/daemon/daemon.h"
 #include "hostd/store/query.h"
 
-enum { FOLLOWS_MAX = 16, BEHIND_MAX = 5000 };
+enum { FOLLOWS_MAX = 16, BEHIND_MAX = 1000 };
 
 struct follow {
 	struct hostd *hostd;
@@ -21,7 +21,6 @@ struct follow {
 	json_t *params; /* query's strings point into it */
 	struct query query;
 	uint64_t last; /* pushed, or had before */
-	unsigned behind;
 	bool failed;
 };
 
@@ -51,34 +50,42 @@ static int push_missed(void *user, const struct store_row *row)
 	struct follow *f = user;
 
 	f->failed = push(f, row) != 0;
-	return f->failed || ++f->behind == BEHIND_MAX;
+	return f->failed;
 }
 
-/* What came between the client's own reading and now. */
+/* What came between the client's own reading and now: few rows, or hostd would read for one while all others wait. */
 static int catch_up(struct follow *f, struct err *err)
 {
 	struct query query = f->query;
 	struct query_db *db = NULL;
 	int rc;
 
-	query.limit = 0; /* push_missed() counts: a limit would take the newest and leave a gap before them */
+	query.limit = 0;
 	query.newest_first = false;
-	rc = query_open(f->hostd->db_path, &db, err) || query_run(db, &query, push_missed, f, err) ? -1 : 0;
+	rc = query_open(f->hostd->db_path, &db, err);
+	if (!rc)
+		rc = query_last_id(db) > query.after_id + BEHIND_MAX ? err_set(err, "behind") :
+								       query_run(db, &query, push_missed, f, err);
 	query_close(db);
-	if (!rc && (f->failed || f->behind == BEHIND_MAX))
+	if (!rc && f->failed)
 		rc = err_set(err, "behind");
 	return rc;
 }
 
+unsigned follow_count(const struct hostd *hostd)
+{
+	unsigned n = 0;
+
+	for (const struct follow *f = hostd->follows; f; f = f->next)
+		n++;
+	return n;
+}
+
 void follow_add(struct hostd *hostd, struct api_call *call, const json_t *params)
 {
-	struct follow *f = NULL;
+	struct follow *f = follow_count(hostd) < FOLLOWS_MAX ? calloc(1, sizeof(*f)) : NULL;
 	struct err err;
-	size_t n = 0;
 
-	for (f = hostd->follows; f; f = f->next)
-		n++;
-	f = n < FOLLOWS_MAX ? calloc(1, sizeof(*f)) : NULL;
 	if (!f) {
 		api_fail(call, "too many commands follow the timeline");
 		return;
