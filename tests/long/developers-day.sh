@@ -42,14 +42,18 @@ for level in ${LEVELS:-observe files strict}; do
 	sleep 60
 	ok "$level: the Sentry reports" test "$(rows "$level" --kind exec | wc -l)" -gt 20
 	is "$level: an idle boot gives no denial" "$(rows "$level" --verdict denied | wc -l)" 0
-	is "$level: and no points" "$(rows "$level" --min-weight 1 | wc -l)" 0
+	if [ -z "$(rows "$level" --kind boot_slow)" ]; then
+		is "$level: and no points" "$(rows "$level" --min-weight 1 | wc -l)" 0
+	else # on a machine where the boot takes longer than its time, its end is judged as a session
+		ok "$level: and few points, after a boot of over 90 s" test "$(rows "$level" | python3 tests/long/day/score.py)" -lt 20
+	fi
 	holdfast exec "$level" -- true
 	ok "$level: the session begins" within 60 in_session "$level"
 	holdfast cp tests/long/day/day.sh "$level:/tmp/day.sh"
 	holdfast exec "$level" -- bash /tmp/day.sh >"$dir/day" 2>&1
 	sed 's/^/# /' "$dir/day"
 	ok "$level: the day is done" grep -q '^day: over' "$dir/day"
-	sleep 2
+	sleep 62 # what folds is told when its window ends
 	best=$(rows "$level" | python3 tests/long/day/score.py)
 	echo "# $level: the largest score of any minute is $best"
 	ok "$level: it stays below 20" test "$best" -lt 20

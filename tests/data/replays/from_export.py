@@ -35,11 +35,15 @@ def of_stream(path):
 
 def main():
     path, about = sys.argv[1:]
-    steps, first = [{"t": 0, "boot": True}], None
+    steps, first, beat = [{"t": 0, "boot": True}], None, None
     for ns, frame in of_stream(path) if path.endswith(".bin") else of_export(path):
         first = first or ns
         for key in DROPPED:
             frame.pop(key, None)
+        if frame["type"] == "heartbeat":
+            if frame == beat:
+                continue  # nothing is judged by it
+            beat = frame
         steps.append({"t": max((ns - first) // 1000000 + 100, steps[-1]["t"]), "frame": frame})
     json.dump({"about": about, "steps": steps, "expect": EXPECT}, sys.stdout, separators=(",", ":"), sort_keys=True)
     print()

@@ -380,6 +380,11 @@ case("supervisor-starts-commands", "the supervisor's mounts and namespaces for e
     at(20100, 1000, 20, frame=frame("mount", pid="$i", ppid=300, exe="/init", op="mount", target="/")),
     at(20200, 1000, 20, frame=frame("setns", pid=400, ppid=300, exe="/usr/bin/helper", sandbox=False, flags=0, result=0))],
     0, None, {"unshare": 20, "mount": 20, "setns": 20})
+case("supervisor-after-a-slow-boot", "a boot that took too long does not make the supervisor's work for commands cost", [
+    step for step in up() if step["t"] < 5000] + [at(10000, 1000, 90, frame=beat(0))] + [at(100000, frame=beat(1, by=300))] + [
+    at(110000, 1000, 20, frame=frame("unshare", pid="$i", ppid=300, exe="/init", op="unshare", flags=131072)),
+    at(110100, 1000, 20, frame=frame("mount", pid="$i", ppid=300, exe="/init", op="mount", target="/"))],
+    0, None, {"unshare": 20, "mount": 20, "boot_slow": 1})
 case("commands-are-subtrees", "two commands of the supervisor are two subtrees, not one", up() + [
     at(20000, frame=exec_(7000, "/bin/bash", ["bash"], (300,))),
     at(20100, frame=exec_(7100, "/bin/bash", ["bash"], (300,))),
