@@ -300,7 +300,7 @@ static int plan_found(void *u, const struct endpoint *e)
 	if (e->extended && (!w->first || e->rule->rank < w->first->rule->rank ||
 			    (e->rule == w->first->rule && e->index < w->first->index)))
 		w->first = e;
-	if (!e->advisor && !e->public_only && !e->host.wild && *e->host.g.text && !w->declared &&
+	if (!e->advisor && !policy_endpoint_public_only(e, w->in->port) && !e->host.wild && *e->host.g.text && !w->declared &&
 	    (w->any_program || policy_program_allowed(w->p, e->rule, w->in, true) == 1))
 		w->declared = e;
 	return 0;

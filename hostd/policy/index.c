@@ -230,6 +230,16 @@ int policy_trie_each(const struct trie *t, enum trie_order order, const char *su
 	return 0;
 }
 
+bool policy_endpoint_public_only(const struct endpoint *e, uint16_t port)
+{
+	if (!e->public_only)
+		return false;
+	for (size_t i = 0; i < e->n_ports; i++)
+		if ((!port || e->ports[i] == port) && !e->public_only[i])
+			return false;
+	return true;
+}
+
 bool policy_endpoint_has_port(const struct endpoint *e, uint16_t port)
 {
 	if (!port)

@@ -94,7 +94,7 @@ struct endpoint {
 	const char *signing, *signing_service, *signing_region, *binding_provider;
 	bool strict_tools, strict_tools_set, allow_all, allow_all_set;
 	bool advisor;
-	bool public_only; /* a boundary does not let this host resolve to private addresses */
+	bool *public_only; /* per port: a boundary does not let this host be private there; NULL = nowhere */
 	bool graphql_policy; /* a websocket endpoint with GraphQL rules */
 	bool extended;
 	bool narrowed; /* an allow clause names a tool */
@@ -188,6 +188,8 @@ int policy_index(struct policy *p);
 int policy_each_endpoint(const struct policy *p, const char *host, uint16_t port, bool *bad,
 			 int (*fn)(void *u, const struct endpoint *e), void *u);
 bool policy_endpoint_has_port(const struct endpoint *e, uint16_t port);
+/* Does a boundary keep this endpoint from private addresses on @port (0 = on every port of it)? */
+bool policy_endpoint_public_only(const struct endpoint *e, uint16_t port);
 
 /*
  * Calls fn for every value whose pattern may match @subject.  Hosts go by label from the right, in any

@@ -123,20 +123,25 @@ static int declared_found(void *u, const struct endpoint *e)
 	return !e->host.wild && *e->host.g.text;
 }
 
+static void bind_endpoint(struct arena *a, struct endpoint *e, const struct policy *boundary)
+{
+	e->public_only = policy_arena_array(a, e->n_ports, sizeof(*e->public_only));
+	for (size_t k = 0; e->public_only && k < e->n_ports; k++)
+		e->public_only[k] = policy_each_endpoint(boundary, e->host.g.text, e->ports[k], NULL, declared_found,
+							 NULL) != 1;
+}
+
 struct policy *policy_bind(const struct policy *p, const struct policy *boundary)
 {
 	struct policy_diags d = { 0 };
 	struct policy *q = policy_parse(p->source, p->source_len, p->mode, &d);
 
 	policy_diags_free(&d);
-	for (size_t i = 0; q && i < q->n_endpoints; i++) {
-		struct endpoint *e = q->endpoints[i];
-		bool every = true;
-
-		for (size_t k = 0; k < e->n_ports; k++)
-			every &= policy_each_endpoint(boundary, e->host.g.text, e->ports[k], NULL,
-						      declared_found, NULL) == 1;
-		e->public_only = !every;
+	for (size_t i = 0; q && i < q->n_endpoints; i++)
+		bind_endpoint(q->arena, q->endpoints[i], boundary);
+	if (q && policy_arena_failed(q->arena)) {
+		policy_put(q);
+		return NULL;
 	}
 	return q;
 }

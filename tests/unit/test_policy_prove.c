@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/policy_oracle.h"
+#include "tests/unit/policy_text.h"
 
 static void prover_agrees_with_brute_force(void **state)
 {
@@ -24,9 +25,56 @@ static void prover_agrees_with_brute_force(void **state)
 	assert_true(t.within > pairs / 5 && t.exceeds > pairs / 5);
 }
 
+static enum policy_reason at_private(const struct policy *p, uint16_t port)
+{
+	const struct policy_l4_input in = { .host = "a.x.test", .port = port, .program = "/u/a" };
+	struct policy_addr private;
+	struct policy_decision d;
+
+	assert_int_equal(policy_addr_parse("10.0.0.5", &private), 0);
+	policy_decide_dest(p, &in, &private, 1, NULL, &d);
+	return d.reason;
+}
+
+/* A boundary that declares a host exactly on one port gives its private addresses on that port alone. */
+static void a_host_is_declared_port_by_port(void **state)
+{
+	static const char candidate_text[] = "version: 1\nnetwork_policies:\n  r:\n    binaries: [{path: /u/a}]\n    endpoints:\n"
+					     "      - {host: a.x.test, ports: [443, 8443]}\n";
+	static const char own[] = "version: 1\nnetwork_policies:\n  r:\n    binaries: [{path: '/u/*'}]\n    endpoints:\n"
+				  "      - {host: a.x.test, port: 443}\n      - {host: '*.x.test', port: 8443}\n";
+	static const char others[] = "version: 1\nnetwork_policies:\n  r:\n    binaries: [{path: '/u/*'}]\n    endpoints:\n"
+				     "      - {host: '*.x.test', ports: [443, 8443]}\n"
+				     "  other:\n    binaries: [{path: /o/x}]\n    endpoints:\n"
+				     "      - {host: a.x.test, port: 443}\n";
+	struct policy *candidate = parse(candidate_text), *boundary = parse(own), *bound = policy_bind(candidate, boundary);
+	struct policy_proof proof;
+
+	(void)state;
+	assert_int_equal(at_private(candidate, 8443), POLICY_OK);
+	assert_int_equal(at_private(bound, 443), POLICY_OK);
+	assert_int_equal(at_private(bound, 8443), POLICY_DEST_INTERNAL);
+	assert_int_equal(policy_contains(boundary, bound, &proof), POLICY_WITHIN);
+	policy_proof_free(&proof);
+	policy_put(bound);
+	policy_put(boundary);
+
+	boundary = parse(others);
+	bound = policy_bind(candidate, boundary);
+	assert_int_equal(policy_contains(boundary, bound, &proof), POLICY_EXCEEDS);
+	assert_int_equal(proof.port, 443);
+	policy_proof_free(&proof);
+	policy_put(bound);
+	policy_put(boundary);
+	policy_put(candidate);
+}
+
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(prover_agrees_with_brute_force) };
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(prover_agrees_with_brute_force),
+		cmocka_unit_test(a_host_is_declared_port_by_port),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
