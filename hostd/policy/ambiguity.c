@@ -3,8 +3,8 @@
  * ambiguity.c - two endpoints that can serve the same connection must agree on how to read it.
  *
  * What they allow may differ; how a connection is opened and parsed may not, since the order of rules
- * would decide it silently.  Endpoints with a plain host are compared with their namesakes only, so the
- * usual large policy costs little; the rest is bounded by a budget.
+ * would decide it silently.  Endpoints are sorted by the end of their hosts and compared only where that
+ * fits, so the usual large policy costs little; the rest is bounded by a budget.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,8 +126,15 @@ static bool share_port(const struct endpoint *a, const struct endpoint *b)
 	return false;
 }
 
-static void compare(struct pairs *w, const struct endpoint *a, const struct endpoint *b)
+static bool comes_before(const struct endpoint *a, const struct endpoint *b)
 {
+	return a->line != b->line ? a->line < b->line : a->column < b->column;
+}
+
+/* Reported at the later one of both, whose values come first. */
+static void compare(struct pairs *w, const struct endpoint *x, const struct endpoint *y)
+{
+	const struct endpoint *a = comes_before(x, y) ? y : x, *b = a == x ? y : x;
 	struct conflict c = { .text = "" };
 	char path[256];
 
@@ -147,65 +154,95 @@ static void compare(struct pairs *w, const struct endpoint *a, const struct endp
 	}
 	if (!c.n)
 		return;
-	if (a->line > b->line) { /* reported at the later one */
-		const struct endpoint *t = a;
-
-		a = b;
-		b = t;
-	}
-	snprintf(path, sizeof(path), "network_policies.%s.endpoints[%zu]", b->rule->key, b->index);
-	policy_diag_add(w->d, false, b->line, b->column, path, "the same values in both",
+	snprintf(path, sizeof(path), "network_policies.%s.endpoints[%zu]", a->rule->key, a->index);
+	policy_diag_add(w->d, false, a->line, a->column, path, "the same values in both",
 			"ambiguous: this endpoint and network_policies.%s.endpoints[%zu] (line %u) can serve "
 			"the same connection and disagree: %s",
-			a->rule->key, a->index, a->line, c.text);
+			b->rule->key, b->index, b->line, c.text);
 	w->reported++;
 }
 
-static int by_host(const void *a, const void *b)
-{
-	const struct endpoint *x = *(const struct endpoint *const *)a, *y = *(const struct endpoint *const *)b;
+/*
+ * An endpoint by the end of its host: what follows the last special character, backwards and in lower case.  Two
+ * hosts can only be the same if the one key begins with the other.
+ */
+struct ending {
+	const struct endpoint *e;
+	const char *key;
+	size_t len;
+	bool whole; /* the key is all of the host */
+};
 
-	return strcasecmp(x->host.g.text, y->host.g.text);
+static int make_ending(struct arena *a, const struct endpoint *e, struct ending *out)
+{
+	const char *host = e->host.g.text;
+	size_t n = strlen(host);
+	char *key = policy_arena_alloc(a, n + 1);
+
+	*out = (struct ending){ .e = e, .key = key };
+	if (!key)
+		return -1;
+	for (; n && !strchr("*?[]{}\\,!", host[n - 1]); n--) {
+		char c = host[n - 1];
+
+		key[out->len++] = c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+	}
+	out->whole = !n && *host;
+	return 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct ending *x = a, *y = b;
+	int order = memcmp(x->key, y->key, x->len < y->len ? x->len : y->len);
+
+	return order ? order : (x->len > y->len) - (x->len < y->len);
+}
+
+static bool is_plain(const struct endpoint *e)
+{
+	return !e->host.wild && *e->host.g.text;
+}
+
+static bool hosts_overlap(struct pairs *w, const struct endpoint *a, const struct endpoint *b)
+{
+	if (is_plain(a) && is_plain(b))
+		return !strcasecmp(a->host.g.text, b->host.g.text);
+	w->budget -= (long)(strlen(a->host.g.text) + strlen(b->host.g.text));
+	return policy_hosts_overlap(a->host.g.text, b->host.g.text);
+}
+
+/* @v[i] with all that follow it and can have its host. */
+static void compare_following(struct pairs *w, const struct ending *v, size_t n, size_t i)
+{
+	for (size_t k = i + 1; k < n && w->budget > 0 && w->reported < POLICY_DIAGS_MAX; k++) {
+		if (v[k].len < v[i].len || memcmp(v[k].key, v[i].key, v[i].len) ||
+		    (v[i].whole && v[k].len > v[i].len))
+			return;
+		w->budget--;
+		if (hosts_overlap(w, v[i].e, v[k].e))
+			compare(w, v[i].e, v[k].e);
+	}
 }
 
 void policy_check_ambiguity(const struct policy *p, struct policy_diags *d)
 {
 	struct pairs w = { .p = p, .d = d, .budget = BUDGET };
-	const struct endpoint **plain, **wild;
-	size_t n = 0, m = 0, total = 0;
+	struct ending *v;
+	size_t n = 0, total = 0;
 
 	for (size_t r = 0; r < p->n_rules; r++)
 		total += p->rules[r].n_endpoints;
-	plain = policy_arena_array(p->arena, total, sizeof(*plain));
-	wild = policy_arena_array(p->arena, total, sizeof(*wild));
-	if (!plain || !wild)
+	v = policy_arena_array(p->arena, total, sizeof(*v));
+	for (size_t r = 0; v && r < p->n_rules; r++)
+		for (size_t i = 0; i < p->rules[r].n_endpoints; i++)
+			if (make_ending(p->arena, &p->rules[r].endpoints[i], &v[n++]) < 0)
+				return;
+	if (!v || !n)
 		return;
-	for (size_t r = 0; r < p->n_rules; r++)
-		for (size_t i = 0; i < p->rules[r].n_endpoints; i++) {
-			const struct endpoint *e = &p->rules[r].endpoints[i];
-
-			if (e->host.wild || !*e->host.g.text)
-				wild[m++] = e;
-			else
-				plain[n++] = e;
-		}
-	if (n)
-		qsort(plain, n, sizeof(*plain), by_host);
+	qsort(v, n, sizeof(*v), by_key);
 	for (size_t i = 0; i < n; i++)
-		for (size_t k = i + 1; k < n && !by_host(&plain[i], &plain[k]); k++)
-			if (w.budget > 0 && w.reported < POLICY_DIAGS_MAX)
-				compare(&w, plain[i], plain[k]);
-	for (size_t i = 0; i < m; i++) {
-		for (size_t k = 0; k < n + m; k++) {
-			const struct endpoint *b = k < n ? plain[k] : wild[k - n];
-
-			if ((k >= n && k - n <= i) || w.budget <= 0 || w.reported >= POLICY_DIAGS_MAX)
-				continue;
-			w.budget -= (long)(strlen(wild[i]->host.g.text) + strlen(b->host.g.text));
-			if (policy_hosts_overlap(wild[i]->host.g.text, b->host.g.text))
-				compare(&w, wild[i], b);
-		}
-	}
+		compare_following(&w, v, n, i);
 	if (w.budget <= 0)
 		policy_diag_add(d, false, 0, 0, "network_policies", "fewer endpoints that can overlap",
 				"too many endpoints with overlapping hosts to check them against each other");

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -99,6 +100,66 @@ static void hostile_documents(void **state)
 
 	p = policy_parse(loop, strlen(loop), POLICY_EVALUATE, &diags);
 	assert_null(p);
+}
+
+/* @head, then @unit over and over, then @tail: @len bytes in all. The caller frees it. */
+static char *made_of(const char *head, size_t head_len, const char *unit, const char *tail, size_t len)
+{
+	size_t n = strlen(unit), t = strlen(tail);
+	char *text = test_malloc(len + 1);
+
+	memcpy(text, head, head_len);
+	for (size_t i = head_len; n && i < len; i++)
+		text[i] = unit[(i - head_len) % n];
+	memcpy(text + len - t, tail, t);
+	return text;
+}
+
+/* Each is refused with an error of its own, in every mode, and soon; only a long key is fine where none is known. */
+static void hostile_in_every_mode(void **state)
+{
+#define RAW(bytes) bytes, sizeof(bytes) - 1, "", "", sizeof(bytes) - 1, false
+	static const struct {
+		const char *what, *why, *head;
+		size_t head_len;
+		const char *unit, *tail;
+		size_t len;
+		bool key; /* an unknown key, which only strict mode minds */
+	} cases[] = {
+		{ "UTF-16, big end first", "UTF-16", RAW("\xfe\xff\0v\0e\0r") },
+		{ "UTF-16 without a mark", "NUL", RAW("v\0e\0r\0s\0i\0o\0n\0:\0 \0001\0") },
+		{ "UTF-32", "UTF-32", RAW("\xff\xfe\0\0v\0\0\0") },
+		{ "a mark before UTF-8", "byte order mark", RAW("\xef\xbb\xbfversion: 1\n") },
+		{ "4 MiB of one key", "unknown key", "", 0, "k", ": 1\n", POLICY_BYTES_MAX, true },
+		{ "4 MiB of one quoted key", "unknown key", "\"", 1, "\\t", "xx\": 1\n", POLICY_BYTES_MAX, true },
+		{ "4 MiB of a value", "a map", "", 0, "v", "\n", POLICY_BYTES_MAX, false },
+		{ "open lists", "deep", "", 0, "[", "", 200000, false },
+		{ "open maps", "deep", "", 0, "{a: ", "", 200000, false },
+		{ "lists in lists", "deep", "", 0, "- ", "x\n", 200000, false },
+		{ "keys of keys", "deep", "", 0, "? ", "x\n", 200000, false },
+		{ "one byte too many", "4194305 bytes", "", 0, "#", "\n", POLICY_BYTES_MAX + 1, false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char *text = made_of(cases[i].head, cases[i].head_len, cases[i].unit, cases[i].tail, cases[i].len);
+
+		for (int mode = POLICY_STRICT; mode <= POLICY_EVALUATE; mode++) {
+			clock_t start = clock(), ms;
+			bool fine = cases[i].key && mode != POLICY_STRICT;
+			struct policy *p;
+
+			policy_diags_free(&diags);
+			p = policy_parse(text, cases[i].len, (enum policy_mode)mode, &diags);
+			ms = (clock() - start) * 1000 / CLOCKS_PER_SEC;
+			print_message("# %s, mode %d: %ld ms, %.80s\n", cases[i].what, mode, ms,
+				      diags.n ? diags.v[0].text : "accepted");
+			if (!p != !fine || !diags.errors != fine || (!p && !reported("", cases[i].why)) || ms > 10000)
+				fail_msg("%s, mode %d: %zu errors", cases[i].what, mode, diags.errors);
+			policy_put(p);
+		}
+		test_free(text);
+	}
 }
 
 static void all_errors_at_once(void **state)
@@ -227,7 +288,7 @@ static void ambiguity(void **state)
 {
 	(void)state;
 	refused(HEAD "      - {host: \"*.x.y\", port: 443, tls: skip}\n      - {host: a.x.y, ports: [80, 443]}\n",
-		"endpoints[1]", "tls: skip and auto");
+		"endpoints[1]", "tls: auto and skip");
 	refused(HEAD "      - {host: a.x.y, port: 443, protocol: rest, access: full, enforcement: enforce}\n"
 		     "      - {host: \"*.x.y\", port: 443, protocol: rest, access: full}\n",
 		"endpoints[1]", "enforcement");
@@ -241,6 +302,34 @@ static void ambiguity(void **state)
 
 	assert_non_null(p);
 	policy_put(p);
+}
+
+/* As many patterns as endpoints: they are compared by the end of their names, and what differs is still found. */
+static void ambiguity_of_many(void **state)
+{
+	enum { ENDPOINTS = 4000 };
+	char *text = test_malloc(ENDPOINTS * 64 + 1024);
+	size_t n = (size_t)sprintf(text, HEAD), whole;
+	struct policy *p;
+
+	(void)state;
+	for (int i = 0; i < ENDPOINTS; i++)
+		n += (size_t)sprintf(text + n, "      - {host: \"*.h%d.example.test\", port: 443}\n", i);
+	whole = n;
+	p = parse(text);
+	assert_non_null(p);
+	policy_put(p);
+	sprintf(text + whole, "      - {host: a.h7.example.test, port: 443, tls: skip}\n");
+	refused(text, "endpoints[4000]", "tls: skip and auto");
+	assert_int_equal(diags.errors, 1);
+	sprintf(text + whole, "      - {host: \"**.test\", port: 443, tls: skip}\n");
+	refused(text, "endpoints[4000]", "tls: skip and auto");
+	sprintf(text + whole, "      - {host: h7.example.test, port: 443, tls: skip}\n"
+			      "      - {host: \"*.h7.example.net\", port: 443, tls: skip}\n");
+	p = parse(text);
+	assert_non_null(p);
+	policy_put(p);
+	test_free(text);
 }
 
 static void warnings(void **state)
@@ -341,7 +430,9 @@ static int end(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hostile_documents), cmocka_unit_test(all_errors_at_once), cmocka_unit_test(identities),
+		cmocka_unit_test(hostile_documents), cmocka_unit_test(hostile_in_every_mode),
+		cmocka_unit_test(all_errors_at_once), cmocka_unit_test(identities),
+		cmocka_unit_test(ambiguity_of_many),
 		cmocka_unit_test(l7_rules),	     cmocka_unit_test(ambiguity),	   cmocka_unit_test(warnings),
 		cmocka_unit_test(reload),	     cmocka_unit_test(rejudge),
 	};
