@@ -281,6 +281,29 @@ static void check_wildcard(struct check *c, const struct endpoint *e)
 	}
 }
 
+/* Is @h this name, or below it?  In any case, with or without a dot at its end. */
+static bool is_name_below(const char *h, const char *name)
+{
+	size_t n = strlen(h), m = strlen(name);
+
+	n -= n && h[n - 1] == '.';
+	return n >= m && !strncasecmp(h + n - m, name, m) && (n == m || h[n - m - 1] == '.');
+}
+
+/* What the destination check refuses whatever a rule says is not written into one. */
+static void check_reachable(struct check *c, const struct endpoint *e)
+{
+	const char *h = e->host.g.text;
+	struct policy_addr addr;
+
+	if (policy_host_is_literal(h, &addr) && policy_addr_blocked(&addr))
+		about(c, false, e, "host", "an address that can be reached",
+		      "\"%s\" is loopback, link-local or a metadata address: always blocked, so it would never work", h);
+	else if (is_name_below(h, "localhost") || is_name_below(h, "metadata.google.internal"))
+		about(c, true, e, "host", "",
+		      "\"%s\" stands for loopback or a metadata address, which are always blocked", h);
+}
+
 static void check_host(struct check *c, const struct endpoint *e)
 {
 	const char *h = e->host.g.text;
@@ -303,6 +326,8 @@ static void check_host(struct check *c, const struct endpoint *e)
 			about(c, false, e, "host", "a DNS name", "\"%s\" is not a DNS name", h);
 	}
 	check_wildcard(c, e);
+	if (c->strict)
+		check_reachable(c, e);
 }
 
 static void check_addresses(struct check *c, const struct endpoint *e)

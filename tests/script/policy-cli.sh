@@ -67,6 +67,8 @@ Y
 
 for f in tests/data/policy/policies/*policy.yaml tests/data/policy/policies/*policy.template.yaml; do
 	expect 0 "valid" "valid: $(basename "$f")" check "$f"
+	build/bin/holdfast policy show "$f" >"$work/normal.yaml"
+	expect 0 "both say the same" "its normalised form says the same" diff "$f" "$work/normal.yaml"
 done
 expect 1 "refused, 8 errors" "all errors of a bad policy in one run" check "$work/bad.yaml"
 expect 1 "bad.yaml:9:15: error: network_policies.a.endpoints[0].host" "an error has line, column and key path" check "$work/bad.yaml"
@@ -78,6 +80,8 @@ expect 0 "valid" "--compat-lenient ignores unknown keys" check --compat-lenient 
 expect 1 "newer than this engine" "a newer schema is refused" check "$work/future.yaml"
 expect 0 "allowed: rule" "explain: allowed" explain --policy "$work/narrow.yaml" --program /usr/bin/curl --url https://api.example.com/a/x
 expect 1 "only for /usr/bin/curl" "explain: the nearest rule names another program" explain --policy "$work/narrow.yaml" --program /usr/bin/node --url https://api.example.com/a/x
+sed 's#/usr/bin/curl#/usr/bin/python3#' "$work/narrow.yaml" >"$work/link.yaml"
+expect 1 "if /usr/bin/python3 is a symbolic link, name its target?" "explain: a rule that names the link" explain --policy "$work/link.yaml" --program /usr/bin/python3.11 --url https://api.example.com/a/x
 expect 1 "allows this path, but only GET" "explain: the nearest clause has another method" explain --policy "$work/narrow.yaml" --program /usr/bin/curl --url https://api.example.com/a/x --method POST
 expect 1 "on port 443" "explain: the host on another port" explain --policy "$work/narrow.yaml" --program /usr/bin/curl --url https://api.example.com:444/
 expect 1 "no rule can allow it" "explain: an address that is always blocked" explain --policy "$work/narrow.yaml" --program /usr/bin/curl --url https://api.example.com/a/x --address 169.254.169.254

@@ -204,6 +204,98 @@ static void identities(void **state)
 	}
 }
 
+/* Paths and addresses that a rule may not have: each is an error where it stands, with the reason. */
+static void refused_where_it_stands(void **state)
+{
+	static const char *const everything[] = { "/", "//", "///", "/home/../", "/a/..", "..", "a", "/proc/self/root",
+						  "/proc/1/root/x", "/proc/self/cwd", "/proc/thread-self/fd/3" };
+	static const char *const blocked[] = { "127.0.0.1", "127.9.9.9", "169.254.169.254", "0.0.0.0", "\"::1\"",
+					       "\"[::1]\"", "\"::\"", "\"fe80::1\"", "\"::ffff:127.0.0.1\"" };
+	static const char *const fine[] = { "10.0.0.5", "192.168.1.20", "\"fd00::5\"", "8.8.8.8", "host.docker.internal" };
+	char text[400];
+	struct policy *p;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(everything) / sizeof(everything[0]); i++) {
+		snprintf(text, sizeof(text), "version: 1\nfilesystem_policy: {read_write: [%s]}\n", everything[i]);
+		refused(text, "filesystem_policy.read_write[0]", "");
+	}
+	p = parse("version: 1\nfilesystem_policy: {read_only: [/], read_write: [/tmp, /dev/null]}\n");
+	assert_non_null(p);
+	policy_put(p);
+	for (size_t i = 0; i < sizeof(blocked) / sizeof(blocked[0]); i++) {
+		snprintf(text, sizeof(text), HEAD "      - {host: %s, port: 80}\n", blocked[i]);
+		refused(text, "endpoints[0].host", "always blocked");
+		snprintf(text, sizeof(text), HEAD "      - {host: a.b.c, port: 80, allowed_ips: [%s]}\n", blocked[i]);
+		refused(text, "endpoints[0].allowed_ips", i == 5 ? "neither" : "always blocked");
+	}
+	for (size_t i = 0; i < sizeof(fine) / sizeof(fine[0]); i++) {
+		snprintf(text, sizeof(text), HEAD "      - {host: %s, port: 80}\n", fine[i]);
+		p = parse(text);
+		assert_non_null(p);
+		policy_put(p);
+	}
+	p = parse(HEAD "      - {host: Metadata.google.internal., port: 80}\n      - {host: a.localhost, port: 80}\n");
+	assert_non_null(p);
+	assert_true(reported("endpoints[0].host", "always blocked") && reported("endpoints[1].host", "always blocked"));
+	policy_put(p);
+}
+
+/* A field that nothing here carries out is accepted, and said. */
+static void unenforced_fields(void **state)
+{
+	static const struct {
+		const char *key, *text;
+	} cases[] = {
+		{ "websocket_credential_rewrite", "protocol: websocket, access: full, websocket_credential_rewrite: true" },
+		{ "request_body_credential_rewrite", "protocol: rest, access: full, request_body_credential_rewrite: true" },
+		{ "allow_uninspected_credentials", "allow_uninspected_credentials: true" },
+		{ "credential_signing", "protocol: rest, access: full, credential_signing: sigv4, signing_service: s3" },
+		{ "signing_service", "protocol: rest, access: full, credential_signing: sigv4, signing_service: s3" },
+		{ "signing_region", "protocol: rest, access: full, credential_signing: sigv4, signing_service: s3, signing_region: eu-1" },
+		{ "credential_binding", "protocol: rest, access: full, credential_binding: {provider: p}" },
+	};
+	char text[400];
+	struct policy *p;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		snprintf(text, sizeof(text), HEAD "      - {host: a.b.c, port: 443, %s}\n", cases[i].text);
+		p = parse(text);
+		assert_non_null(p);
+		assert_true(reported(cases[i].key, "not enforced"));
+		policy_put(p);
+	}
+	p = parse(HEAD "      - {host: a.b.c, port: 443}\nnetwork_middlewares:\n  m: {middleware: openshell/regex, endpoints: "
+		       "{include: [a.b.c]}}\n");
+	assert_non_null(p);
+	assert_true(reported("network_middlewares", "not enforced"));
+	policy_put(p);
+}
+
+/* What names nothing allows nothing: neither a connection nor a name. */
+static void nothing_named(void **state)
+{
+	static const char *const texts[] = { "version: 1\n", "version: 1\nnetwork_policies: {}\n",
+					     "version: 1\nnetwork_policies: {r: {endpoints: [], binaries: [{path: /bin/x}]}}\n",
+					     "version: 1\nnetwork_policies: {r: {endpoints: [{host: a.b.c, port: 1}], binaries: []}}\n" };
+	const struct policy_l4_input in = { .host = "a.b.c", .port = 1, .program = "/bin/x" };
+	struct policy_decision d;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct policy *p = parse(texts[i]);
+
+		assert_non_null(p);
+		policy_decide_l4(p, &in, &d);
+		assert_int_equal(d.verdict, POLICY_DENY);
+		assert_true(*d.text);
+		if (i < 3)
+			assert_false(policy_name_allowed(p, "a.b.c"));
+		policy_put(p);
+	}
+}
+
 static void l7_rules(void **state)
 {
 	static const struct {
@@ -433,6 +525,7 @@ int main(void)
 		cmocka_unit_test(hostile_documents), cmocka_unit_test(hostile_in_every_mode),
 		cmocka_unit_test(all_errors_at_once), cmocka_unit_test(identities),
 		cmocka_unit_test(ambiguity_of_many),
+		cmocka_unit_test(refused_where_it_stands), cmocka_unit_test(unenforced_fields), cmocka_unit_test(nothing_named),
 		cmocka_unit_test(l7_rules),	     cmocka_unit_test(ambiguity),	   cmocka_unit_test(warnings),
 		cmocka_unit_test(reload),	     cmocka_unit_test(rejudge),
 	};
