@@ -48,19 +48,18 @@ struct reader {
 
 uint32_t policy_utf8_char(const char *p, const char *end, size_t *len)
 {
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	const unsigned char *u = (const unsigned char *)p;
-	size_t left = (size_t)(end - p), need, i;
-	uint32_t c = u[0];
+	size_t need = *u < 0x80 ? 1 : *u >= 0xf0 ? 4 : *u >= 0xe0 ? 3 : *u >= 0xc0 ? 2 : 1, i = 1;
+	uint32_t c = need > 1 ? *u & 0xffu >> (need + 1) : *u;
 
-	need = c < 0x80 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
-	if (need > left)
-		need = 1;
-	if (need > 1)
-		c &= 0xffu >> (need + 1);
-	for (i = 1; i < need; i++)
+	for (; i < need && i < (size_t)(end - p) && (u[i] & 0xc0) == 0x80; i++)
 		c = c << 6 | (u[i] & 0x3f);
 	*len = need;
-	return c;
+	if (*u < 0x80 || (need > 1 && i == need && c >= least[need]))
+		return c;
+	*len = 1;
+	return POLICY_NO_CHAR | *u; /* or an overlong form would be a special character */
 }
 
 static int peek(const struct reader *r, uint32_t *c)

@@ -77,7 +77,9 @@ int policy_automaton_literal(struct arena *arena, const char *text, enum automat
 /* Does this state read @byte? */
 bool policy_automaton_reads(const struct automaton *a, const struct automaton_state *s, uint8_t byte);
 
-/* One character of UTF-8 at @p < @end and its bytes; a malformed byte stands for itself. */
+#define POLICY_NO_CHAR 0x110000u /* beyond Unicode, with the byte */
+
+/* One character of UTF-8 at @p < @end and its bytes; a byte that begins none is POLICY_NO_CHAR with that byte. */
 uint32_t policy_utf8_char(const char *p, const char *end, size_t *len);
 
 #endif

@@ -173,6 +173,7 @@ static void selectors(void **state)
 	static const char *const white[] = { "a b", "a\tb", "a\xc2\xa0" "b", "a\xe3\x80\x80" "b" };
 	struct arena *a = policy_arena_new(1u << 20);
 	struct selector_glob g;
+	struct path_glob path;
 
 	(void)state;
 	assert_true(policy_host_selector_matches("b?cher.de", "b\xc3\xbc" "cher.de"));
@@ -183,6 +184,10 @@ static void selectors(void **state)
 	for (size_t i = 0; i < sizeof(white) / sizeof(white[0]); i++)
 		assert_int_equal(policy_host_selector_check(white[i]), HOST_SELECTOR_WHITESPACE);
 	assert_int_equal(policy_host_selector_check("api[.example.com"), HOST_SELECTOR_INVALID);
+	/* an overlong backslash is no escape: bytes that are no character stand for themselves */
+	assert_int_equal(policy_path_glob(a, "/\xc1\x9c*", &path), 0);
+	assert_int_equal(policy_path_matches(&path, "/\xc1\x9c*", 4), 1);
+	assert_int_equal(policy_path_matches(&path, "/*", 2), 0);
 	assert_int_equal(policy_selector_glob(a, "/a/**/", &g), 0);
 	assert_int_equal(policy_selector_matches(&g, "/a/b/c"), 1);
 	assert_int_equal(policy_selector_matches(&g, "/b"), 0);
