@@ -95,6 +95,8 @@ cp "$dir/both.yaml" "$file"
 refused_edit "an edit beyond the boundary" 'one.example.org:443'
 ok "the file as it was" cp "$dir/two.yaml" "$file"
 ok "takes the reason away" within 10 no_error
+cp "$dir/one.yaml" "$boundary"
+fails "a boundary that was tightened since: no start" 'two.example.org:443' holdfast ws start w
 rm "$boundary"
 cp "$dir/newer.yaml" "$file"
 refused_edit "a newer schema" 'newer than this engine'
