@@ -44,8 +44,9 @@ struct alerts {
 
 static void test_result(struct alerts_test *test, enum alert_channel channel, bool on, bool ok, const char *error)
 {
-	json_array_append_new(test->channels, json_pack("{s:s,s:b,s:b,s:s}", "channel", alert_channel_name(channel), "on",
-							on, "ok", ok, "error", error));
+	json_array_set_new(test->channels, channel,
+			   json_pack("{s:s,s:b,s:b,s:s}", "channel", alert_channel_name(channel), "on", on, "ok", ok, "error",
+				     error));
 }
 
 static void test_over(struct alerts_test *test)
@@ -243,6 +244,8 @@ void alerts_test(struct alerts *alerts, struct api_call *call, const char *autho
 	}
 	test->call = call;
 	test->channels = json_array();
+	for (int c = 0; c < ALERT_CHANNELS; c++)
+		json_array_append_new(test->channels, json_null());
 	test->open = 1;
 	api_call_on_cancel(call, test_cancelled, test);
 	daemon_note(alerts->hostd, NULL, EVENT_ALERT_TEST, json_pack("{s:s}", "author", author));

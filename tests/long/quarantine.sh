@@ -7,6 +7,7 @@ set -u
 cd "$(dirname "$0")/../.."
 . tests/home.sh
 . tests/tap.sh
+. tests/fixture/alert_sinks.bash
 [ "${1:-}" = --inside ] || exec tests/fixture/netns-run "$0" --inside
 dir=$(mktemp -d)
 mount -t tmpfs tmpfs /run
@@ -14,21 +15,7 @@ mount -t tmpfs -o mode=0777 tmpfs /mnt
 home_make "$dir"
 trap 'kill $(jobs -p) 2>/dev/null; home_end; rm -rf "$dir"' EXIT
 
-# ---- where alerts go ----
-secret=a-secret-of-the-test-only
-mkdir "$dir/sink"
-tests/fixture/alert_sink.py "$dir/sink" "$secret" 1 &
-export DBUS_SESSION_BUS_ADDRESS=unix:path=$dir/bus
-dbus-daemon --session --nofork --nosyslog --address="$DBUS_SESSION_BUS_ADDRESS" 2>/dev/null &
-within 10 test -S "$dir/bus"
-build/tool/desktop >"$dir/sink/desktop" 2>&1 &
-within 10 test -s "$dir/sink/port"
-echo "$secret" >"$dir/config/holdfast/hook.secret"
-chmod 0600 "$dir/config/holdfast/hook.secret"
-cat >"$dir/config/holdfast/alerts.json" <<JSON
-{"webhook": {"url": "http://127.0.0.1:$(cat "$dir/sink/port")/x", "secret_file": "$dir/config/holdfast/hook.secret"},
- "command": ["/bin/sh", "-c", "cat >>$dir/sink/command"]}
-JSON
+alert_sinks "$dir" 1
 
 rows() { holdfast timeline q --json --all "$@"; }
 # The last row of a kind: one field.
@@ -87,7 +74,7 @@ ok "the timeline has its row" within 10 has_row score_trip verdict alarm
 is "each channel is on record as sent" "$(rows --kind alert_sent | grep -o '"channel":"[a-z]*"' | sort -u | wc -l)" 4
 is "the webhook's with its tries" "$(rows --kind alert_sent | grep webhook | grep -o '"tries":[0-9]*')" '"tries":2'
 ok "holdfast alerts test sends one through each" holdfast alerts test
-is "the secret is in none of them" "$(grep -rl "$secret" "$dir/sink" | wc -l)" 0
+is "the secret is in none of them" "$(grep -rl "$alert_secret" "$dir/sink" | wc -l)" 0
 
 # ---- the cut, as open streams feel it ----
 cat >"$dir/hold.py" <<'PY'
