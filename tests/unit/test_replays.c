@@ -28,6 +28,7 @@
 #define WALL_BASE 1764000000000000000LL
 
 static int64_t clock_ms;
+static bool scored[EVENT_COUNT]; /* kinds that had points in some replay */
 
 static int64_t fake_mono(void)
 {
@@ -74,6 +75,7 @@ static void on_row(void *u, const struct store_row *row)
 	struct replay *r = u;
 	char key[64];
 
+	scored[row->kind] |= row->weight > 0;
 	bump(r->rows, event_defs[row->kind].name, row->count);
 	snprintf(key, sizeof(key), "%s#", event_defs[row->kind].name);
 	bump(r->rows, key, 1);
@@ -321,6 +323,11 @@ static void all_replays_give_what_they_must(void **state)
 	}
 	free(list);
 	print_message("%u replays\n", run);
+	for (int k = 0; !only && k < EVENT_COUNT; k++)
+		if (event_defs[k].signal != SIGNAL_NONE && !scored[k]) {
+			print_error("no replay in which %s has points\n", event_defs[k].name);
+			wrong++;
+		}
 	assert_int_equal(wrong, 0);
 	if (!only)
 		assert_true(run >= 60);

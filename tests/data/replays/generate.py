@@ -314,6 +314,15 @@ case("exfiltration-twice", "two attempts to send out a credential trip", up() + 
     at(20000, event=["credential_refused", {"credential": "github", "host": "evil.example", "program": "/usr/bin/curl"}]),
     at(40000, event=["credential_refused", {"credential": "npm", "host": "evil.example", "program": "/usr/bin/curl"}])],
     20, 40000, {"credential_refused": 2}, trip_by="credential_refused")
+case("kernel-access", "each way of reaching into the kernel is 5, four are a trip", up() + [
+    at(20000, 1000, 4, frame=frame("kernel_access", pid="$i", exe="/usr/bin/dd", what="way${i}", result=0))], 20, 23000,
+    {"kernel_access": 4})
+case("dest-refused", "an address that no rule allows costs 1, five at most by one program", up() + [
+    at(20000, 1000, 8, event=["dest_refused", {"program": "/usr/bin/curl", "dst": "192.0.2.${i}"}])], 5, None,
+    {"dest_refused": 8})
+case("requests-refused", "a request that no rule allows costs 1", up() + [
+    at(20000, 1000, 3, event=["request_denied", {"program": "/usr/bin/gh", "host": "api.example.org", "path": "/${i}"}])], 3,
+    None, {"request_denied": 3})
 case("leak-and-injection", "an unmanaged credential and two injections are 14", up() + [
     at(20000, event=["credential_leak", {"host": "x.example", "shape": "GitHub token"}]),
     at(21000, 1000, 2, event=["prompt_injection", {"host": "x.example", "pattern": "ignore previous"}])], 14, None,
