@@ -165,7 +165,8 @@ void pause_ms(long ms)
 
 int main(int argc, char **argv)
 {
-	const struct part *all[] = { exec_parts, flow_parts, hash_parts, kernel_parts, sandbox_parts, attack_parts, bench_parts };
+	const struct part *all[] = { exec_parts, flow_parts, hash_parts, kernel_parts, sandbox_parts, attack_parts, bench_parts,
+				     debug_parts };
 
 	if (argc < 2)
 		return 0;
