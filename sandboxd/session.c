@@ -27,7 +27,7 @@
 #include "lib/buf.h"
 #include "lib/cleanup.h"
 #include "lib/io.h"
-#include "sandboxd/osc52.h"
+#include "lib/osc52.h"
 
 enum { HANGUP_MS = 5000, SWEEP_MS = 500, STDIN_HIGH = 128 * 1024, PTY_GROUP = 5 };
 
@@ -54,7 +54,7 @@ struct guest_session {
 	struct loop_fd *in_watch;
 	struct buf in;
 	struct output out[2];
-	struct guest_osc52 osc52;
+	struct osc52 osc52;
 	struct buf scrollback;
 	struct guest_conn *client;
 	struct loop_timer *kill_timer;
@@ -194,7 +194,7 @@ static void deliver(struct guest_session *s, uint8_t type, const uint8_t *bytes,
 /* Reads once. 1: there may be more, 0: nothing now, -1: closed for good. */
 static int read_output(struct output *o)
 {
-	static uint8_t raw[HF_EXEC_DATA_MAX - GUEST_OSC52_HELD], clean[HF_EXEC_DATA_MAX];
+	static uint8_t raw[HF_EXEC_DATA_MAX - OSC52_HELD], clean[HF_EXEC_DATA_MAX];
 	struct guest_session *s = o->session;
 	ssize_t n = read(o->fd, raw, sizeof(raw));
 
@@ -203,7 +203,7 @@ static int read_output(struct output *o)
 	if (n <= 0)
 		return -1;
 	if (s->pty)
-		deliver(s, o->type, clean, guest_osc52_filter(&s->osc52, raw, (size_t)n, clean));
+		deliver(s, o->type, clean, osc52_filter(&s->osc52, raw, (size_t)n, clean));
 	else
 		deliver(s, o->type, raw, (size_t)n);
 	return 1;

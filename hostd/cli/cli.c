@@ -79,8 +79,11 @@ int cli_parse(int *argc, char ***argv, const struct cli_option *options, char **
 int cli_fail(const struct err *err)
 {
 	cli_progress_end();
-	if (err->text[0])
-		fprintf(stderr, "holdfast: %s\n", err->text);
+	if (err->text[0]) {
+		fputs("holdfast: ", stderr);
+		cli_put_text(stderr, err->text); /* a part of it may be a guest's */
+		fputc('\n', stderr);
+	}
 	return CLI_FAILED;
 }
 
@@ -159,7 +162,7 @@ static size_t hidden_bytes(const unsigned char *c)
 	return 0;
 }
 
-void cli_print_text(const char *text)
+void cli_put_text(FILE *f, const char *text)
 {
 	const unsigned char *c = (const unsigned char *)text;
 
@@ -167,10 +170,15 @@ void cli_print_text(const char *text)
 		size_t n = hidden_bytes(c);
 
 		if (!n)
-			putchar(*c++);
+			fputc(*c++, f);
 		while (n--)
-			printf("\\x%02x", *c++);
+			fprintf(f, "\\x%02x", *c++);
 	}
+}
+
+void cli_print_text(const char *text)
+{
+	cli_put_text(stdout, text);
 }
 
 void cli_progress(const char *fmt, ...)

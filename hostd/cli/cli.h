@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "hostd/api/client.h"
 #include "hostd/ws/paths.h"
@@ -56,6 +57,7 @@ const char *cli_author(void);
 void cli_print_json(json_t *json);
 /* Text that may be a guest's: control characters, escapes and bidi marks are shown as \xNN. */
 void cli_print_text(const char *text);
+void cli_put_text(FILE *f, const char *text);
 
 /* Long work on stderr: a line that is rewritten on a terminal, plain lines elsewhere. */
 void cli_progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

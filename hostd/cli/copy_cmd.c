@@ -70,7 +70,7 @@ static int extract_entry(struct archive *in, struct archive *out, struct archive
 	if (!name || (link && !link_name) ||
 	    (!link && type != AE_IFREG && type != AE_IFDIR && type != AE_IFLNK)) {
 		fprintf(stderr, "holdfast: left out, since it is no file, folder or link: ");
-		cli_print_text(archive_entry_pathname(entry) ? : "?");
+		cli_put_text(stderr, archive_entry_pathname(entry) ? : "?");
 		fputc('\n', stderr);
 		return 0;
 	}

@@ -19,12 +19,14 @@
 #include "lib/cleanup.h"
 #include "lib/io.h"
 #include "lib/json.h"
+#include "lib/osc52.h"
 
 /*
  * Theory of operation. One poll loop over four descriptors: the stream, stdin, signals, and (while the
  * stream does not take more) nothing of stdin, so that a fast producer waits instead of filling memory.
  * Output is written blocking: a slow reader of ours holds up the guest's program by credit, as it would
- * with a pipe. The terminal is raw while a pty session runs and is put back on every way out.
+ * with a pipe. The terminal is raw while a pty session runs and is put back on every way out. What goes to a
+ * terminal is filtered here as well as in the guest, where root can take the supervisor's place.
  */
 enum { IN_MAX = HF_EXEC_MESSAGE_MAX + HF_EXEC_HEADER_BYTES, OUT_HIGH = 256 * 1024, CHUNK = 65536 };
 
@@ -36,6 +38,7 @@ static bool terminal_is_raw;
 struct session {
 	int fd, signals, in_fd, out_fd;
 	struct buf in, out;
+	struct osc52 osc52[2]; /* of the program's output and errors */
 	bool pty, replied, stdin_open, over;
 	int code;
 	struct err *err;
@@ -136,8 +139,9 @@ static int take_reply(struct session *s, const uint8_t *p, size_t n)
 	}
 	json_array_foreach(json_object_get(reply, "env_dropped"), i, name) {
 		dropped = name;
-		fprintf(stderr, "holdfast: the variable %s is not passed into the guest\n",
-			json_string_value(dropped) ? : "?");
+		fprintf(stderr, "holdfast: the variable ");
+		cli_put_text(stderr, json_string_value(dropped) ? : "?");
+		fprintf(stderr, " is not passed into the guest\n");
 	}
 	return 0;
 }
@@ -146,8 +150,27 @@ static int take_exit(struct session *s, const uint8_t *p, size_t n)
 {
 	if (n != 2)
 		return err_set(s->err, "a malformed exit status");
+	io_write_all(s->out_fd, s->osc52[0].held, s->osc52[0].len);
+	io_write_all(STDERR_FILENO, s->osc52[1].held, s->osc52[1].len);
 	s->code = p[0] == HF_EXEC_SIGNALED ? 128 + p[1] : p[1];
 	s->over = true;
+	return 0;
+}
+
+static int put_output(struct session *s, int fd, struct osc52 *osc52, const uint8_t *p, size_t n)
+{
+	static uint8_t clean[HF_EXEC_DATA_MAX + OSC52_HELD];
+	bool terminal = isatty(fd);
+
+	while (n) {
+		size_t piece = terminal && n > HF_EXEC_DATA_MAX ? HF_EXEC_DATA_MAX : n;
+		size_t passes = terminal ? osc52_filter(osc52, p, piece, clean) : piece;
+
+		if (io_write_all(fd, terminal ? clean : p, passes))
+			return err_errno(s->err, "write the program's output");
+		p += piece;
+		n -= piece;
+	}
 	return 0;
 }
 
@@ -157,10 +180,9 @@ static int take_frame(struct session *s, uint8_t type, const uint8_t *p, size_t 
 	case HF_EXEC_REPLY:
 		return take_reply(s, p, n);
 	case HF_EXEC_STDOUT:
+		return put_output(s, s->out_fd, &s->osc52[0], p, n);
 	case HF_EXEC_STDERR:
-		if (io_write_all(type == HF_EXEC_STDOUT ? s->out_fd : STDERR_FILENO, p, n))
-			return err_errno(s->err, "write the program's output");
-		return 0;
+		return put_output(s, STDERR_FILENO, &s->osc52[1], p, n);
 	case HF_EXEC_EXIT:
 		return take_exit(s, p, n);
 	case HF_EXEC_EOF:

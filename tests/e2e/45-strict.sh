@@ -100,6 +100,12 @@ ok "SUP-03 npm scripts run inside the sandbox" confined
 is "SUP-03 no process of the user is outside the sandbox" "$(guest sh -c 'for p in /proc/[0-9]*; do
 	[ "$(stat -c %U $p 2>/dev/null)" = sandbox ] && grep -v ^0::/holdfast/sandbox/ $p/cgroup; done')" ""
 
+# --- a clipboard query, from a program that asked for no terminal, towards a host that has one
+query='printf "\\033]52;c;?\\007clip"'
+ok "baseline: into a pipe every byte arrives" bash -c "holdfast exec strict -- sh -c '$query' | grep -qF ']52;c;?'"
+script -qec "holdfast exec strict -- sh -c '$query'" /dev/null >"$dir/query" 2>&1
+ok "a clipboard query does not reach the host's terminal" bash -c 'grep -q clip "$0" && ! grep -qF "52;c;?" "$0"' "$dir/query"
+
 # --- git as developers use it
 cat >"$dir/git.sh" <<'SH'
 set -e

@@ -8,7 +8,7 @@
 #include "lib/json.h"
 #include "sandboxd/conn.h"
 #include "sandboxd/files.h"
-#include "sandboxd/osc52.h"
+#include "lib/osc52.h"
 #include "sandboxd/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -41,14 +41,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const struct guest_conn_ops ops = { on_frame, nothing, nothing };
 	static uint8_t out[1 << 20];
-	struct guest_osc52 filter = { .len = 0 };
+	struct osc52 filter = { .len = 0 };
 	struct loop *loop;
 	int fds[2];
 	size_t at = 0;
 
 	if (size > sizeof(out) - 64)
 		return 0;
-	guest_osc52_filter(&filter, data, size, out);
+	osc52_filter(&filter, data, size, out);
 	loop = loop_new(NULL);
 	if (!loop || socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds) < 0)
 		return 0;
