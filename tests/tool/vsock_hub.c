@@ -25,6 +25,7 @@ struct pipe_end {
 	struct buf to_guest;
 	int fd;
 	bool fd_eof, said_eof, gone;
+	bool full;	/* the client has not taken all that came from the guest */
 };
 
 static struct loop *loop;
@@ -42,6 +43,11 @@ static void pipe_free(struct pipe_end *p, bool close_stream)
 	free(p);
 }
 
+static void watch(struct pipe_end *p)
+{
+	loop_fd_mod(p->watch, (!p->fd_eof && p->to_guest.len < CHUNK ? EPOLLIN : 0) | (p->full ? EPOLLOUT : 0));
+}
+
 static void push(struct pipe_end *p)
 {
 	ssize_t n = p->to_guest.len ? vsock_stream_write(p->stream, p->to_guest.data, p->to_guest.len) : 0;
@@ -55,7 +61,7 @@ static void push(struct pipe_end *p)
 	if (p->gone && (n < 0 || !p->to_guest.len))
 		pipe_free(p, true);
 	else if (!p->gone)
-		loop_fd_mod(p->watch, !p->fd_eof && p->to_guest.len < CHUNK ? EPOLLIN : 0);
+		watch(p);
 }
 
 static void on_fd(void *user, int fd, uint32_t events)
@@ -78,8 +84,10 @@ static void on_fd(void *user, int fd, uint32_t events)
 		loop_fd_del(p->watch);
 		p->watch = NULL;
 	}
-	if (events & EPOLLOUT)
+	if (events & EPOLLOUT) {
+		p->full = false;
 		vsock_stream_resume(p->stream);
+	}
 	push(p);
 }
 
@@ -93,8 +101,10 @@ static size_t on_data(struct vsock_stream *s, void *u, const uint8_t *bytes, siz
 	(void)s;
 	if (p->gone || (w < 0 && errno != EAGAIN))
 		return n;
-	if (w < (ssize_t)n)
-		loop_fd_mod(p->watch, EPOLLIN | EPOLLOUT);
+	if (w < (ssize_t)n) {
+		p->full = true;
+		watch(p);
+	}
 	return w < 0 ? 0 : (size_t)w;
 }
 
