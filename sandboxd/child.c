@@ -76,6 +76,21 @@ static int do_root(const struct guest_child *c, const char **path)
 	return fchdir(c->confine->guest->root_fd) < 0 || chroot(".") < 0 || chdir("/") < 0 ? -1 : 0;
 }
 
+/* Terminals of confined sessions are apart from all others: root at level files could type into the administrator's
+ * (TIOCSTI). The working directory leads to them, since of what is open it alone moves to a new namespace. */
+static int mount_terminals(const struct guest_child *c)
+{
+	struct stat have, want;
+
+	if (mount(".", "/dev/pts", NULL, MS_BIND, NULL) < 0 || stat("/dev/pts", &have) < 0 ||
+	    fstat(c->confine->guest->pts_fd, &want) < 0 || chdir("/") < 0)
+		return -1;
+	if (have.st_dev == want.st_dev)
+		return 0;
+	errno = EXDEV;
+	return -1;
+}
+
 /* The terminal again, by the new namespace's own mount: ttyname(3) finds no other. */
 static int reopen_terminal(const struct guest_child *c)
 {
@@ -90,10 +105,12 @@ static int reopen_terminal(const struct guest_child *c)
 static int do_mounts(const struct guest_child *c, const char **path)
 {
 	*path = "/";
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    guest_masks_apply(path) < 0)
+	if (fchdir(c->confine->guest->pts_fd) < 0 || unshare(CLONE_NEWNS) < 0 ||
+	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 || guest_masks_apply(path) < 0)
 		return -1;
 	*path = "/dev/pts";
+	if (mount_terminals(c) < 0)
+		return -1;
 	return c->terminal ? reopen_terminal(c) : 0;
 }
 

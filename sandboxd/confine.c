@@ -21,13 +21,20 @@
 
 #define MASK_FILE "/run/holdfast/mask/file"
 #define MASK_DIR "/run/holdfast/mask/dir"
+#define SYSTEMD "/run/systemd"
+#define MASK_SYSTEMD "/run/holdfast/mask/systemd"
 
+/* A directory rather than a socket in it, where there is one: when its daemon makes the socket anew (PID 1 does at
+ * each re-execution, which root can ask for by a signal), the mount over the old one goes with it. */
 const char *const guest_masks[GUEST_MASKS] = {
-	"/run/docker.sock", "/run/docker", "/run/containerd", "/run/podman", "/run/systemd/private",
-	"/run/systemd/io.system.ManagedOOM", "/run/dbus", "/run/libvirt", "/run/snapd.socket",
-	"/run/incus", "/run/lxd", "/var/spool/cron", "/var/spool/at",
-	"/run/holdfast/revoke",
+	"/run/docker.sock", "/run/docker", "/run/containerd", "/run/podman", SYSTEMD, "/run/dbus", "/run/udev",
+	"/run/user", "/run/libvirt", "/run/snapd.socket", "/run/incus", "/run/lxd", "/var/spool/cron",
+	"/var/spool/at", "/run/holdfast/revoke", "/run/holdfast/sandboxd.sock",
 };
+
+/* What stays of /run/systemd: the resolver, the journal's sockets, the state of links. "system" is there, and empty,
+ * for programs that ask whether systemd runs. */
+static const char *const systemd_kept[] = { "resolve", "journal", "netif" };
 
 /* What OpenShell's documents assume once there is a network rule. */
 static const struct sandbox_path baseline[] = {
@@ -180,13 +187,25 @@ static int map_namespace(const struct guest_confine *c)
 	return fd;
 }
 
+static int make_dir(const struct guest *g, const char *name, mode_t mode)
+{
+	return mkdirat(g->run_fd, name, mode) < 0 && errno != EEXIST ? -1 : 0;
+}
+
 static int make_masks(const struct guest *g)
 {
 	int fd;
 
-	if ((mkdirat(g->run_fd, "mask", 0711) < 0 && errno != EEXIST) ||
-	    (mkdirat(g->run_fd, "mask/dir", 0) < 0 && errno != EEXIST))
+	if (make_dir(g, "mask", 0711) < 0 || make_dir(g, "mask/dir", 0) < 0 || make_dir(g, "mask/systemd", 0755) < 0 ||
+	    make_dir(g, "mask/systemd/system", 0755) < 0)
 		return -1;
+	for (size_t i = 0; i < sizeof(systemd_kept) / sizeof(systemd_kept[0]); i++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "mask/systemd/%s", systemd_kept[i]);
+		if (make_dir(g, name, 0755) < 0)
+			return -1;
+	}
 	fd = openat(g->run_fd, "mask/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0);
 	if (fd < 0)
 		return -1;
@@ -194,10 +213,39 @@ static int make_masks(const struct guest *g)
 	return 0;
 }
 
+static const char *cover_of(const char *path, mode_t mode)
+{
+	if (!strcmp(path, SYSTEMD))
+		return MASK_SYSTEMD;
+	return S_ISDIR(mode) ? MASK_DIR : MASK_FILE;
+}
+
+/* What is kept is laid into the cover, which only this namespace sees, and goes with it. */
+static int keep_systemd(void)
+{
+	for (size_t i = 0; i < sizeof(systemd_kept) / sizeof(systemd_kept[0]); i++) {
+		char from[64], to[64];
+
+		snprintf(from, sizeof(from), SYSTEMD "/%s", systemd_kept[i]);
+		snprintf(to, sizeof(to), MASK_SYSTEMD "/%s", systemd_kept[i]);
+		if (mount(from, to, NULL, MS_BIND, NULL) < 0 && errno != ENOENT)
+			return -1;
+	}
+	return 0;
+}
+
+static bool is_covered(const char *path, mode_t mode)
+{
+	struct stat st, mask;
+
+	return stat(path, &st) == 0 && stat(cover_of(path, mode), &mask) == 0 && st.st_ino == mask.st_ino &&
+	       st.st_dev == mask.st_dev;
+}
+
 int guest_masks_apply(const char **path)
 {
 	for (size_t i = 0; i < GUEST_MASKS; i++) {
-		struct stat st, mask;
+		struct stat st;
 
 		*path = guest_masks[i];
 		if (lstat(*path, &st) < 0)
@@ -206,11 +254,11 @@ int guest_masks_apply(const char **path)
 			errno = ELOOP;
 			return -1;
 		}
-		if (mount(S_ISDIR(st.st_mode) ? MASK_DIR : MASK_FILE, *path, NULL, MS_BIND, NULL) < 0)
+		if (!strcmp(*path, SYSTEMD) && keep_systemd() < 0)
 			return -1;
-		if (stat(*path, &st) < 0 || stat(S_ISDIR(st.st_mode) ? MASK_DIR : MASK_FILE, &mask) < 0)
+		if (mount(cover_of(*path, st.st_mode), *path, NULL, MS_BIND | (strcmp(*path, SYSTEMD) ? 0 : MS_REC), NULL) < 0)
 			return -1;
-		if (st.st_ino != mask.st_ino || st.st_dev != mask.st_dev) {
+		if (!is_covered(*path, st.st_mode)) {
 			errno = EXDEV;
 			return -1;
 		}
@@ -231,7 +279,7 @@ static int probe_inside(void *user)
 	const struct guest_confine *c = user;
 	struct probe_result result = { .report = c->report };
 	struct err e = { .text = "" };
-	struct stat st, mask;
+	struct stat st;
 
 	result.ok = sandbox_probe(&c->profile, &result.report, &e) == 0;
 	if (result.ok && c->idmap_fd >= 0 && (stat(c->owner.home, &st) < 0 || st.st_uid != c->session.uid)) {
@@ -239,9 +287,7 @@ static int probe_inside(void *user)
 		err_set(&e, "probe: the home belongs to %u inside, not to %u", st.st_uid, c->session.uid);
 	}
 	for (size_t i = 0; c->level >= GUEST_FILES && i < GUEST_MASKS; i++)
-		result.masked[i] = stat(guest_masks[i], &st) == 0 &&
-				   stat(S_ISDIR(st.st_mode) ? MASK_DIR : MASK_FILE, &mask) == 0 &&
-				   st.st_ino == mask.st_ino;
+		result.masked[i] = stat(guest_masks[i], &st) == 0 && is_covered(guest_masks[i], st.st_mode);
 	snprintf(result.text, sizeof(result.text), "%.199s", e.text);
 	return io_write_all(STDOUT_FILENO, &result, sizeof(result)) < 0;
 }
@@ -378,6 +424,8 @@ static void init(struct guest_confine *c, struct guest *g)
 	c->profile = c->level == GUEST_STRICT ? sandbox_profile_guest_strict : sandbox_profile_guest_files;
 	c->profile.landlock = g->spec->has_filesystem;
 	c->profile.compat = g->spec->compat;
+	c->profile.place = "/dev/pts";
+	c->profile.place_fd = g->pts_fd;
 	c->profile.supervisor_pid = getpid();
 	c->profile.supervisor_pgid = getpgrp();
 }

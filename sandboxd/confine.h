@@ -10,7 +10,7 @@
 #include "sandboxd/guest.h"
 #include "sandboxd/identity.h"
 
-enum { GUEST_MASKS = 14 };
+enum { GUEST_MASKS = 16 };
 
 struct guest_confine {
 	const struct guest *guest;

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -16,6 +17,7 @@
 #include "lib/cleanup.h"
 #include "lib/loop.h"
 #include "sandboxd/guest.h"
+#include "sandboxd/identity.h"
 
 static void dir_close(DIR **d)
 {
@@ -55,9 +57,38 @@ int guest_disk_find(const char *serial, int wait_ms, char *node, size_t size)
 	return 0;
 }
 
+int guest_mount_on(int fd, const char *from, const char *type, unsigned long flags)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "%s/self/fd/%d", access(GUEST_OWN_PROC "/self", F_OK) ? "/proc" : GUEST_OWN_PROC, fd);
+	return mount(from, path, type, flags, NULL);
+}
+
+/* The last component is made where it is missing; mkdirat(2) follows no link at its end. */
+int guest_mount_point(int root_fd, const char *target)
+{
+	_cleanup_close_ int parent = -1;
+	char copy[PATH_MAX];
+	char *name;
+	int fd = guest_open_beneath(root_fd, target, O_PATH | O_DIRECTORY, 0);
+
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	snprintf(copy, sizeof(copy), "%s", target);
+	name = strrchr(copy, '/');
+	if (!name)
+		return -1;
+	*name++ = '\0';
+	parent = guest_open_beneath(root_fd, *copy ? copy : "/", O_PATH | O_DIRECTORY, 0);
+	if (parent < 0 || (mkdirat(parent, name, 0755) < 0 && errno != EEXIST))
+		return -1;
+	return guest_open_beneath(root_fd, target, O_PATH | O_DIRECTORY, 0);
+}
+
 static int copy_file(int from_dir, int to_dir, const char *name, unsigned uid, unsigned gid)
 {
-	_cleanup_close_ int in = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_close_ int in = openat(from_dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	_cleanup_close_ int out = -1;
 	struct stat st;
 
@@ -69,23 +100,33 @@ static int copy_file(int from_dir, int to_dir, const char *name, unsigned uid, u
 	return fchown(out, uid, gid);
 }
 
-int guest_home_make(const char *root, const char *home, unsigned uid, unsigned gid, struct err *e)
+static int copy_skeleton(int root_fd, int home, unsigned uid, unsigned gid, struct err *e)
 {
 	_cleanup_dir_ DIR *skel = NULL;
-	_cleanup_close_ int dir = -1;
-	char path[PATH_MAX];
 	struct dirent *entry;
+	int fd = guest_open_beneath(root_fd, "/etc/skel", O_RDONLY | O_DIRECTORY, 0);
 
-	snprintf(path, sizeof(path), "%s%s", root, home);
-	if (mkdir(path, 0755) < 0)
-		return errno == EEXIST ? 0 : err_errno(e, "mkdir");
-	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	snprintf(path, sizeof(path), "%s/etc/skel", root);
-	skel = opendir(path);
+	skel = fd < 0 ? NULL : fdopendir(fd);
 	while (skel && (entry = readdir(skel)))
-		if (copy_file(dirfd(skel), dir, entry->d_name, uid, gid) < 0)
+		if (copy_file(dirfd(skel), home, entry->d_name, uid, gid) < 0)
 			return err_errno(e, "copy %s from /etc/skel", entry->d_name);
-	if (dir < 0 || fchown(dir, uid, gid) < 0)
-		return err_errno(e, "chown");
 	return 0;
+}
+
+int guest_home_make(int root_fd, const char *home, unsigned uid, unsigned gid, struct err *e)
+{
+	_cleanup_close_ int dir = guest_open_beneath(root_fd, home, O_PATH, 0);
+
+	if (dir >= 0 || errno != ENOENT)
+		return 0;
+	dir = guest_mount_point(root_fd, home);
+	if (dir < 0)
+		return err_errno(e, "mkdir");
+	close(dir);
+	dir = guest_open_beneath(root_fd, home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0);
+	if (dir < 0)
+		return err_errno(e, "open");
+	if (copy_skeleton(root_fd, dir, uid, gid, e) < 0)
+		return -1;
+	return fchown(dir, uid, gid) < 0 ? err_errno(e, "chown") : 0;
 }

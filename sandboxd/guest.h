@@ -8,11 +8,15 @@
 #include "sandboxd/spec.h"
 #include "sandboxd/step.h"
 
+#define GUEST_OWN_PTS "/holdfast/pts"
+#define GUEST_OWN_PROC "/holdfast/proc"	/* in the initramfs, which nothing of the workspace can reach */
+
 struct guest {
 	struct guest_spec *spec;	/* NULL when it could not be read */
 	struct guest_steps steps;
 	int root_fd;			/* O_PATH, the workspace's root; -1 when it was not mounted */
 	int proc_fd;			/* O_PATH, a procfs of our own, out of the workspace's reach by path */
+	int pts_fd;			/* O_PATH, a devpts of the sessions' own; -1 when there is none */
 	int params_fd;			/* O_PATH, the Sentry's parameters; -1 without a Sentry */
 	int daemon_cgroup_fd;		/* O_PATH directories */
 	int sandbox_cgroup_fd;

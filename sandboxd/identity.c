@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,16 +29,29 @@ int guest_open_beneath(int root_fd, const char *path, int flags, mode_t mode)
 	return (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
 }
 
-static FILE *open_table(int root_fd, const char *path, struct err *e)
+/* A table of millions of users, or a sparse file of zeros, is none. */
+static bool is_table(int fd)
 {
-	int fd = guest_open_beneath(root_fd, path, O_RDONLY, 0);
-	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return false;
+	if (S_ISREG(st.st_mode) && st.st_size <= GUEST_TABLE_MAX)
+		return true;
+	errno = S_ISREG(st.st_mode) ? EFBIG : EINVAL;
+	return false;
+}
+
+FILE *guest_open_table(int root_fd, const char *path, struct err *e)
+{
+	_cleanup_close_ int fd = guest_open_beneath(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	FILE *f = fd < 0 || !is_table(fd) ? NULL : fdopen(fd, "r");
 
 	if (!f) {
 		err_errno(e, "open %s", path);
-		if (fd >= 0)
-			close(fd);
+		return NULL;
 	}
+	steal_fd(&fd);
 	return f;
 }
 
@@ -76,7 +90,7 @@ static void fill(struct guest_identity *id, const char *name, unsigned uid, unsi
 
 int guest_identity_find(int root_fd, const char *who, struct guest_identity *out, struct err *e)
 {
-	_cleanup_fclose_ FILE *f = open_table(root_fd, "/etc/passwd", e);
+	_cleanup_fclose_ FILE *f = guest_open_table(root_fd, "/etc/passwd", e);
 	unsigned wanted, uid, gid;
 	bool numeric = parse_id(who, &wanted) == 0;
 	char line[1024], *fields[FIELDS_MAX];
@@ -111,7 +125,7 @@ static bool lists(char *members, const char *name)
 
 int guest_identity_groups(int root_fd, struct guest_identity *id, struct err *e)
 {
-	_cleanup_fclose_ FILE *f = open_table(root_fd, "/etc/group", e);
+	_cleanup_fclose_ FILE *f = guest_open_table(root_fd, "/etc/group", e);
 	char line[4096], *fields[FIELDS_MAX];
 	unsigned gid;
 
@@ -136,7 +150,7 @@ int guest_group_find(int root_fd, const char *who, gid_t *gid, struct err *e)
 
 	if (parse_id(who, gid) == 0)
 		return 0;
-	f = open_table(root_fd, "/etc/group", e);
+	f = guest_open_table(root_fd, "/etc/group", e);
 	if (!f)
 		return -1;
 	while (fgets(line, sizeof(line), f)) {

@@ -37,7 +37,6 @@
 #include "sandboxd/trust.h"
 
 #define NEW_ROOT "/newroot"
-#define OWN_PROC "/holdfast/proc"
 #define CGROUP "/sys/fs/cgroup"
 #define SENTRY_PARAMS "/sys/module/sentry/parameters"
 
@@ -99,10 +98,14 @@ static int step_mounts(struct guest *g)
 	    mount_one(g, "devtmpfs", "/dev", MS_NOSUID, "mode=0755") < 0 ||
 	    mount_one(g, "tmpfs", "/run", MS_NOSUID | MS_NODEV, "mode=0755") < 0 ||
 	    mount_one(g, "securityfs", "/sys/kernel/security", quiet, NULL) < 0 ||
-	    mount_one(g, "proc", OWN_PROC, quiet, NULL) < 0)
+	    mount_one(g, "proc", GUEST_OWN_PROC, quiet, NULL) < 0 ||
+	    mount_one(g, "devpts", GUEST_OWN_PTS, MS_NOSUID | MS_NOEXEC, "gid=5,mode=620,ptmxmode=666") < 0)
 		return -1;
-	g->proc_fd = open(OWN_PROC, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (settle(g, "mounts", OWN_PROC, g->proc_fd) < 0)
+	g->proc_fd = open(GUEST_OWN_PROC, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (settle(g, "mounts", GUEST_OWN_PROC, g->proc_fd) < 0)
+		return -1;
+	g->pts_fd = open(GUEST_OWN_PTS, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (settle(g, "mounts", GUEST_OWN_PTS, g->pts_fd) < 0)
 		return -1;
 	mkdir("/run/holdfast", 0755);
 	g->run_fd = open("/run/holdfast", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -295,19 +298,33 @@ static int step_sandbox_cgroup(struct guest *g)
 	return done(g, "sentry_cgroup");
 }
 
-static int mount_disk(struct guest *g, const char *step, const char *serial, const char *type, const char *target,
-		      unsigned long flags, bool must)
+static int mount_root(struct guest *g)
 {
 	char node[64];
 
-	if (guest_disk_find(serial, must ? DISK_WAIT_MS : 0, node, sizeof(node)) < 0) {
-		if (must)
-			return settle(g, step, serial, -1);
+	mkdir(NEW_ROOT, 0755);
+	if (guest_disk_find(HF_DISK_ROOT, DISK_WAIT_MS, node, sizeof(node)) < 0)
+		return settle(g, "disk_root", HF_DISK_ROOT, -1);
+	if (mount(node, NEW_ROOT, "ext4", 0, NULL) < 0)
+		return settle(g, "disk_root", NEW_ROOT, -1);
+	g->root_fd = open(NEW_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return settle(g, "disk_root", NEW_ROOT, g->root_fd) < 0 ? -1 : done(g, "disk_root");
+}
+
+/* Target is a name of the root disk, and what links it has there stays inside it: otherwise a link at /home would
+ * lay a disk of the workspace's over what this process trusts. */
+static int mount_disk(struct guest *g, const char *step, const char *serial, const char *type, const char *target,
+		      unsigned long flags)
+{
+	_cleanup_close_ int fd = -1;
+	char node[64];
+
+	if (guest_disk_find(serial, 0, node, sizeof(node)) < 0) {
 		guest_step_degraded(&g->steps, step, serial, ENODEV, "no such disk");
 		return 0;
 	}
-	mkdir(target, 0755);
-	if (mount(node, target, type, flags, NULL) < 0)
+	fd = guest_mount_point(g->root_fd, target);
+	if (fd < 0 || guest_mount_on(fd, node, type, flags) < 0)
 		return settle(g, step, target, -1);
 	return done(g, step);
 }
@@ -317,16 +334,12 @@ static int step_disks(struct guest *g)
 	const struct guest_spec *s = g->spec;
 	struct err e = { .text = "" };
 
-	if (mount_disk(g, "disk_root", HF_DISK_ROOT, "ext4", NEW_ROOT, 0, true) < 0)
+	if (mount_root(g) < 0 || mount_disk(g, "disk_home", HF_DISK_HOME, "ext4", "/home", MS_NODEV | MS_NOSUID) < 0)
 		return -1;
-	g->root_fd = open(NEW_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (settle(g, "disk_root", NEW_ROOT, g->root_fd) < 0 ||
-	    mount_disk(g, "disk_home", HF_DISK_HOME, "ext4", NEW_ROOT "/home", MS_NODEV | MS_NOSUID, false) < 0)
-		return -1;
-	if (guest_home_make(NEW_ROOT, s->user.home, s->user.uid, s->user.gid, &e) < 0)
+	if (guest_home_make(g->root_fd, s->user.home, s->user.uid, s->user.gid, &e) < 0)
 		guest_step_degraded(&g->steps, "home", s->user.home, errno, e.text);
-	return mount_disk(g, "disk_modules", HF_DISK_MODULES, "squashfs", NEW_ROOT "/usr/lib/modules",
-			  MS_RDONLY | MS_NODEV | MS_NOSUID, false);
+	return mount_disk(g, "disk_modules", HF_DISK_MODULES, "squashfs", "/usr/lib/modules",
+			  MS_RDONLY | MS_NODEV | MS_NOSUID);
 }
 
 static void set_mtu(const struct guest *g)
@@ -355,6 +368,10 @@ static int step_modules_disabled(struct guest *g)
 
 static int step_revoke(struct guest *g)
 {
+	if (g->spec->level == GUEST_OBSERVE)
+		return 0;
+	if (guest_revoke_managers(&g->steps) < 0)
+		return -1;
 	if (g->spec->level != GUEST_STRICT)
 		return 0;
 	return guest_revoke(g->spec, g->root_fd, &g->steps);
@@ -384,27 +401,25 @@ static void run_steps(struct guest *g)
 	guest_key_wipe(HF_INITRD_BOOT_KEY, &e);
 }
 
-static const char *move_mounts(const char **path)
+static const char *move_mounts(const struct guest *g, const char **path)
 {
 	static const char *const names[] = { "/proc", "/sys", "/dev", "/run" };
 
 	for (size_t i = 0; i < 4; i++) {
-		char target[64];
+		_cleanup_close_ int fd = guest_mount_point(g->root_fd, names[i]);
 
 		*path = names[i];
-		snprintf(target, sizeof(target), NEW_ROOT "%s", names[i]);
-		mkdir(target, 0755);
-		if (mount(names[i], target, NULL, MS_MOVE, NULL) < 0)
+		if (fd < 0 || guest_mount_on(fd, names[i], NULL, MS_MOVE) < 0)
 			return "move_mount";
 	}
 	return NULL;
 }
 
 /* Returns the name of the step that failed; only a failure returns. */
-static const char *switch_root(const char **path)
+static const char *switch_root(const struct guest *g, const char **path)
 {
 	static char init[] = "/sbin/init", *const argv[] = { init, NULL };
-	const char *failed = move_mounts(path);
+	const char *failed = move_mounts(g, path);
 
 	if (failed)
 		return failed;
@@ -459,7 +474,7 @@ void guest_launch(struct guest *g, char **argv)
 		guest_step_failed(&g->steps, "fork", "", errno, NULL);
 	if (g->steps.failed)
 		stay();
-	name = switch_root(&path);
+	name = switch_root(g, &path);
 	failure.error_nr = errno;
 	snprintf(failure.name, sizeof(failure.name), "%s", name);
 	snprintf(failure.path, sizeof(failure.path), "%s", path);

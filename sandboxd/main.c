@@ -28,8 +28,8 @@ static int print_abi(void)
 int main(int argc, char **argv)
 {
 	static struct guest guest = {
-		.root_fd = -1, .proc_fd = -1, .params_fd = -1, .daemon_cgroup_fd = -1, .sandbox_cgroup_fd = -1,
-		.run_fd = -1, .launch_fd = -1,
+		.root_fd = -1, .proc_fd = -1, .pts_fd = -1, .params_fd = -1, .daemon_cgroup_fd = -1,
+		.sandbox_cgroup_fd = -1, .run_fd = -1, .launch_fd = -1,
 	};
 
 	if (getpid() == 1 && argc >= 1) {

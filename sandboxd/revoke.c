@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "lib/cleanup.h"
+#include "sandboxd/disk.h"
 #include "sandboxd/identity.h"
 
 #define DIR "/run/holdfast/revoke"
@@ -74,10 +75,8 @@ void guest_group_strip(char *line, const char *user)
 static int mount_beneath(int root_fd, const char *target, const char *from, unsigned long flags)
 {
 	_cleanup_close_ int fd = guest_open_beneath(root_fd, target, O_PATH, 0);
-	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return fd < 0 ? -1 : mount(from, path, NULL, flags, NULL);
+	return fd < 0 ? -1 : guest_mount_on(fd, from, NULL, flags);
 }
 
 int guest_cover(const char *from, int root_fd, const char *target)
@@ -129,8 +128,7 @@ static int revoke_sudo(const struct guest_spec *spec, int root_fd)
 
 static int filter_groups(int root_fd, const char *from, const char *to, const char *user, mode_t mode)
 {
-	int fd = guest_open_beneath(root_fd, from, O_RDONLY | O_NONBLOCK, 0);
-	_cleanup_fclose_ FILE *in = fd < 0 ? NULL : fdopen(fd, "r");
+	_cleanup_fclose_ FILE *in = guest_open_table(root_fd, from, NULL);
 	_cleanup_fclose_ FILE *out = fopen(to, "we");
 	char line[8192];
 
@@ -160,20 +158,37 @@ static int revoke_groups(const struct guest_spec *spec, int root_fd)
 	return 0;
 }
 
+static int mask_units(const char *const *units, size_t n)
+{
+	if ((mkdir("/run/systemd", 0755) < 0 && errno != EEXIST) ||
+	    (mkdir("/run/systemd/system", 0755) < 0 && errno != EEXIST))
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		char path[128];
+
+		snprintf(path, sizeof(path), "/run/systemd/system/%s", units[i]);
+		if (symlink("/dev/null", path) < 0 && errno != EEXIST)
+			return -1;
+	}
+	return 0;
+}
+
 static int revoke_console(const struct guest_spec *spec, int root_fd)
 {
 	(void)spec;
 	(void)root_fd;
-	if ((mkdir("/run/systemd", 0755) < 0 && errno != EEXIST) ||
-	    (mkdir("/run/systemd/system", 0755) < 0 && errno != EEXIST))
-		return -1;
-	for (size_t i = 0; i < sizeof(console_units) / sizeof(console_units[0]); i++) {
-		char path[128];
+	return mask_units(console_units, sizeof(console_units) / sizeof(console_units[0]));
+}
 
-		snprintf(path, sizeof(path), "/run/systemd/system/%s", console_units[i]);
-		if (symlink("/dev/null", path) < 0 && errno != EEXIST)
-			return -1;
-	}
+/* A manager of the session's user would run that user's units outside the confinement. Root at level files can ask
+ * PID 1 for one without any socket, by a forged event of a device (SYSTEMD_WANTS). */
+int guest_revoke_managers(struct guest_steps *steps)
+{
+	static const char *const units[] = { "user@.service", "debug-shell.service" };
+
+	if (mask_units(units, sizeof(units) / sizeof(units[0])) < 0)
+		return guest_step_failed(steps, "revoke_managers", "/run/systemd/system", errno, NULL);
+	guest_step_ok(steps, "revoke_managers");
 	return 0;
 }
 

@@ -15,6 +15,9 @@
  */
 int guest_revoke(const struct guest_spec *spec, int root_fd, struct guest_steps *steps);
 
+/* At files and strict: PID 1 starts no manager of a user for this boot. A step, as above. */
+int guest_revoke_managers(struct guest_steps *steps);
+
 /*
  * Covers the target with the file or directory `from` of /run, read-only, and checks that it does. A link that the
  * disk has at the target, or on the way to it, means what it will mean once that root is /.

@@ -474,9 +474,11 @@ static int make_pipe(int ours, int fds[2], const struct guest_identity *who)
 
 static int make_terminal(struct guest_session *s, const struct guest_session_request *r, struct guest_child *child)
 {
-	int root = s->all->confine->guest->root_fd, unlock = 0;
-	int master = guest_open_beneath(root, "dev/pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK, 0);
-	int slave;
+	const struct guest *g = s->all->confine->guest;
+	bool own = s->all->confine->level >= GUEST_FILES && !r->unconfined;
+	int master = own ? openat(g->pts_fd, "ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC) :
+			   guest_open_beneath(g->root_fd, "dev/pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK, 0);
+	int slave, unlock = 0;
 
 	if (master < 0)
 		return -1;

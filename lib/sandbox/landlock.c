@@ -159,6 +159,8 @@ static int open_beneath(int root_fd, const struct sandbox_profile *p, const stru
 	};
 	_cleanup_close_ int root = -1;
 
+	if (p->place && !strcmp(path->path, p->place))
+		return fcntl(p->place_fd, F_DUPFD_CLOEXEC, 3);
 	if (is_replaceable(p, path))
 		how.resolve |= RESOLVE_NO_SYMLINKS;
 	if (root_fd == AT_FDCWD) {

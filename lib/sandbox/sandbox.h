@@ -37,7 +37,7 @@ enum sandbox_access {
 };
 
 struct sandbox_path {
-	const char *path;	/* absolute, or NULL when fd is given */
+	const char *path;	/* absolute */
 	enum sandbox_access access;
 	bool optional;		/* an absent path is skipped whatever the compatibility says */
 	const char *reason;	/* NULL for a path that the user configured, else why it was added */
@@ -86,6 +86,8 @@ struct sandbox_profile {
 	enum sandbox_compat compat;
 	const struct sandbox_path *paths;
 	size_t path_count;
+	const char *place;		/* a path that will name something else by then; NULL: none */
+	int place_fd;			/* what it will name (O_PATH) */
 	bool scope_abstract;		/* ABI 6: no connect to abstract sockets made outside */
 	bool scope_signal;		/* ABI 6: no signals to processes outside */
 	bool deny_tcp_bind;		/* ABI 4 */

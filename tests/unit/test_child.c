@@ -310,6 +310,9 @@ static bool make_world(void)
 	make("/run/holdfast/mask/file", false);
 	make("/run/dbus", true);
 	make("/run/docker.sock", false);
+	make("/run/pts", true);
+	if (mount("devpts", "/run/pts", "devpts", 0, "gid=5,mode=620,ptmxmode=666") < 0)
+		return false;
 	/* something for the child to leave */
 	assert_int_equal(setgroups(1, &(gid_t){ 27 }), 0);
 	assert_non_null(mkdtemp(dir));
@@ -338,6 +341,7 @@ static int set_up(void **state)
 		return 0;
 	guest.proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	guest.root_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	guest.pts_fd = open("/run/pts", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	confine = (struct guest_confine){ .guest = &guest, .level = GUEST_STRICT, .profile = sandbox_profile_guest_strict };
 	confine.session = (struct guest_identity){ .name = "session", .uid = SESSION, .gid = SESSION, .groups = { 27 }, .group_count = 1 };
 	confine.owner = (struct guest_identity){ .name = "owner", .uid = OWNER, .gid = OWNER };
@@ -385,9 +389,11 @@ static const struct want strict[] = {
 	{ "fchdir", "chroot", false },
 	{ "chroot", "chroot", false },
 	{ "chdir /", "chroot", false },
+	{ "fchdir", "mount_namespace", false },	/* to the sessions' own terminals */
 	{ "unshare mounts", "mount_namespace", false },
 	{ "mount private", "mount_namespace", false },
 	{ "mask", "mount_namespace", true },
+	{ "chdir /", "mount_namespace", false },
 	{ "open_tree", "idmapped_home", false },
 	{ "mount_setattr", "idmapped_home", false },
 	{ "move_mount", "idmapped_home", false },

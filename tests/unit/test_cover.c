@@ -13,6 +13,8 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "sandboxd/disk.h"
+#include "sandboxd/identity.h"
 #include "sandboxd/revoke.h"
 
 static char top[] = "/tmp/hf-cover.XXXXXX";
@@ -103,12 +105,98 @@ static void test_a_folder_is_covered_too(void **state)
 	assert_int_equal(access("root/etc/sudoers.d/all", F_OK), -1);
 }
 
+/* Where a disk of the workspace's is mounted: on its own root, whatever it has put at that name. */
+static void test_a_mount_point_stays_inside(void **state)
+{
+	int fd;
+
+	(void)state;
+	need_root();
+	assert_int_equal(mkdir("trusted", 0755), 0);
+	put("trusted/latch", "latch");
+	assert_int_equal(symlink("/trusted", "root/home"), 0);
+	assert_int_equal(guest_mount_point(root_fd, "/home"), -1);
+	assert_int_equal(mkdir("root/trusted", 0755), 0);
+	fd = guest_mount_point(root_fd, "/home");
+	assert_true(fd >= 0);
+	assert_int_equal(guest_mount_on(fd, "tmpfs", "tmpfs", MS_NODEV | MS_NOSUID), 0);
+	close(fd);
+	is("trusted/latch", "latch");
+	put("root/trusted/mounted", "mounted");
+	assert_int_equal(umount2("root/trusted", MNT_DETACH), 0);
+	assert_int_equal(access("root/trusted/mounted", F_OK), -1);
+	fd = guest_mount_point(root_fd, "/made");
+	assert_true(fd >= 0);
+	close(fd);
+	put("root/plain", "");
+	assert_int_equal(guest_mount_point(root_fd, "/plain"), -1);
+	assert_int_equal(guest_mount_point(root_fd, "/no/such"), -1);
+}
+
+static void test_a_home_is_made_inside(void **state)
+{
+	struct err e;
+	struct stat st;
+
+	(void)state;
+	need_root();
+	assert_int_equal(mkdir("secret", 0755), 0);
+	put("secret/file", "secret");
+	assert_int_equal(symlink("/secret", "root/etc/skel"), 0);
+	assert_int_equal(mkfifo("root/pipe", 0600), 0);
+	assert_int_equal(guest_home_make(root_fd, "/someone", 1234, 1234, &e), 0);
+	assert_int_equal(stat("root/someone", &st), 0);
+	assert_int_equal(st.st_uid, 1234);
+	assert_int_equal(access("root/someone/file", F_OK), -1);
+	assert_int_equal(unlink("root/etc/skel"), 0);
+	assert_int_equal(mkdir("root/etc/skel", 0755), 0);
+	put("root/etc/skel/.profile", "profile");
+	assert_int_equal(mkfifo("root/etc/skel/pipe", 0600), 0); /* opening it must not wait for a writer */
+	assert_int_equal(guest_home_make(root_fd, "/other", 1234, 1234, &e), 0);
+	is("root/other/.profile", "profile");
+	/* one that is there is left as it is, a link too */
+	assert_int_equal(symlink("/etc", "root/linked"), 0);
+	assert_int_equal(guest_home_make(root_fd, "/linked", 1234, 1234, &e), 0);
+	assert_int_equal(stat("root/etc", &st), 0);
+	assert_int_not_equal(st.st_uid, 1234);
+}
+
+/* Tables that would hold the supervisor for ever: each is refused at once. */
+static void test_a_table_is_a_small_regular_file(void **state)
+{
+	struct guest_identity who;
+	struct err e;
+	FILE *f;
+
+	(void)state;
+	need_root();
+	alarm(20);
+	assert_int_equal(mkfifo("root/etc/passwd", 0644), 0);
+	assert_int_equal(guest_identity_find(root_fd, "agent", &who, &e), -1);
+	unlink("root/etc/passwd");
+	assert_int_equal(mknod("root/etc/passwd", S_IFCHR | 0644, 1 << 8 | 5), 0); /* zeros without end */
+	assert_int_equal(guest_identity_find(root_fd, "agent", &who, &e), -1);
+	unlink("root/etc/passwd");
+	put("root/etc/passwd", "agent:x:1000:1000::/home/agent:/bin/bash\n");
+	assert_int_equal(guest_identity_find(root_fd, "agent", &who, &e), 0);
+	assert_int_equal(who.uid, 1000);
+	assert_int_equal(truncate("root/etc/passwd", (off_t)1 << 40), 0);
+	assert_int_equal(guest_identity_find(root_fd, "agent", &who, &e), -1);
+	assert_int_equal(symlink("../../outside", "root/etc/shadow"), 0);
+	f = guest_open_table(root_fd, "/etc/shadow", &e);
+	assert_null(f);
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_an_absolute_link_stays_inside),
 		cmocka_unit_test(test_a_link_cannot_lead_out),
 		cmocka_unit_test(test_a_folder_is_covered_too),
+		cmocka_unit_test(test_a_mount_point_stays_inside),
+		cmocka_unit_test(test_a_home_is_made_inside),
+		cmocka_unit_test(test_a_table_is_a_small_regular_file),
 	};
 
 	return cmocka_run_group_tests_name("cover", tests, set_up, tear_down);

@@ -2,6 +2,7 @@
 """Level files (POL-10, POL-12 b, POL-16, LL-03, LL-04, LL-09, LL-10, SUP-03)."""
 import re
 
+import guest_attacks
 from guestvm import Guest, Tap, json, spec
 
 tap = Tap()
@@ -21,6 +22,9 @@ def in_force(vm):
     baseline = {a["path"] for a in s["landlock"]["additions"] if "network rules" in a["reason"]}
     tap.ok("/var/log" in baseline and not baseline & set(FS["read_only"] + FS["read_write"]),
            "POL-16 the baseline of network rules is added, listed, and no path of the user's twice", baseline)
+    r = vm.run("cp /run/holdfast/resolv.conf /run/holdfast/new 2>/dev/null || cp /etc/resolv.conf /run/holdfast/new; echo 'nameserver 192.0.2.99' >> /run/holdfast/new; "
+               "mv /run/holdfast/new /run/holdfast/resolv.conf", user="root")
+    tap.ok(r.code == 0 and "192.0.2.99" in vm.run("cat /run/holdfast/resolv.conf").text, "LL-09 the resolver's file, replaced by rename, can still be read", r)
     tap.ok(vm.run(["ls", "/var/log"]).code == 0 and vm.run("echo x > /dev/null").code == 0, "POL-16 and in force")
 
 
@@ -90,7 +94,7 @@ def routes(vm):
         tap.ok(r.code not in (0, None), "SUP-03 refused: " + name, r)
     tap.ok(vm.run("ls /root/escaped", user="root").code != 0, "SUP-03 nothing came out")
     masked = {m["path"] for m in vm.status["masks"]}
-    tap.ok({"/run/systemd/private", "/run/dbus"} <= masked, "masks are in the status", masked)
+    tap.ok({"/run/systemd", "/run/dbus", "/run/udev", "/run/holdfast/sandboxd.sock"} <= masked, "masks are in the status", masked)
 
 
 CLONE_OUT = """
@@ -124,6 +128,7 @@ def main():
         holds(vm)
         routes(vm)
         not_covered(vm)
+        guest_attacks.at_files(tap, vm)
         r = vm.run("tty; ls -l /proc/self/fd/0", pty=True)
         tap.ok(re.match(rb"/dev/pts/\d+\r\n", r.out), "a terminal has its name in the private namespace", r)
     with Guest(spec()) as vm:
@@ -135,6 +140,7 @@ def main():
             works += r.code == 0
             tap.ok(r.code == 0 or name in ("umount of a mask", "unshare and mount"), "baseline at observe: %s" % name, r)
         print("# %d of %d routes work at observe" % (works, len(ROUTES)))
+        guest_attacks.baseline(tap, vm)
     return tap.done()
 
 

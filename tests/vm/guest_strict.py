@@ -20,7 +20,7 @@ def in_force(vm):
     tap.ok(s["seccomp"] == {"requested": True, "filters": 3, "enforced": True, "probed": True, "no_new_privs": True},
            "SEC-01 three filters, probed", s["seccomp"])
     tap.ok(s["landlock"]["enforced"] and s["landlock"]["scoped"] and not s["landlock"]["degraded"], "LL-11 Landlock with its scopes", s["landlock"])
-    tap.ok({"revoke_sudo", "revoke_groups", "revoke_console"} == {r["name"] for r in s["revocations"] if r["ok"]}, "revocations are in the status")
+    tap.ok({"revoke_managers", "revoke_sudo", "revoke_groups", "revoke_console"} == {r["name"] for r in s["revocations"] if r["ok"]}, "revocations are in the status")
     r = vm.run(["cat", "/proc/self/status"])
     for line in ("NoNewPrivs:\t1", "Seccomp:\t2", "Seccomp_filters:\t3", "CapBnd:\t0000000000000000", "CapPrm:\t0000000000000000",
                  "CapInh:\t0000000000000000", "CapAmb:\t0000000000000000"):
@@ -165,6 +165,30 @@ def supervisor(vm):
     tap.equal(vm.run("pgrep -x sandboxd | head -1").text.strip(), pid, "SEC-08 the supervisor is the same and answers")
 
 
+APART = r"""
+import os, socket, sys, time
+a = socket.socket(socket.AF_UNIX); a.bind("\0apart"); a.listen()
+if os.fork() == 0:
+    socket.socket(socket.AF_UNIX).connect("\0apart"); os.kill(os.getppid(), 0); print("inside", os.getppid(), flush=True); os._exit(0)
+time.sleep(120)
+"""
+
+
+def apart(vm):
+    """LL-11: sessions do not reach each other by abstract sockets or signals."""
+    vm.put("/tmp/apart.py", APART.encode(), mode=0o644)
+    c = vm.conn()
+    c.request({"op": "exec", "argv": ["python3", "/tmp/apart.py"]})
+    got = read_until(c, rb"inside \d+\n")
+    pid = re.search(rb"inside (\d+)", got)
+    tap.ok(pid, "LL-11 baseline: within a session both work", got)
+    r = vm.run("python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"\\0apart\")'")
+    tap.ok(b"PermissionError" in r.err, "LL-11 an abstract socket of another session is out of reach", r)
+    r = vm.run("kill -9 %s" % (pid.group(1).decode() if pid else "1"))
+    tap.ok(r.code == 1 and b"not permitted" in r.err, "LL-11 and so are its processes", r)
+    c.close()
+
+
 def job_control(vm):
     c = vm.conn()
     c.request({"op": "exec", "argv": ["bash", "--norc", "-i"], "pty": True, "term": "dumb"})
@@ -209,7 +233,7 @@ def main():
         with Guest(spec("strict", filesystem=FS, process={"run_as_user": "sandbox"}), disks=disks) as vm:
             vm.wait_ready()
             only = os.environ.get("PARTS", "").split()
-            for part in (in_force, identity, filesystem, calls, routes, supervisor, job_control):
+            for part in (in_force, identity, filesystem, calls, routes, supervisor, apart, job_control):
                 if only and part.__name__ not in only:
                     continue
                 try:
