@@ -151,6 +151,19 @@ static int raise_ioperm(void) { return outcome(ioperm(0x70, 2, 1)); }
 
 /* kexec */
 
+/* TSC_AUX, with the value that it has. */
+static int write_msr(void)
+{
+	unsigned long long value;
+	int fd = open("/dev/cpu/0/msr", O_RDWR);
+
+	if (fd < 0 || pread(fd, &value, 8, 0xc0000103) != 8)
+		return -errno;
+	return outcome(pwrite(fd, &value, 8, 0xc0000103));
+}
+
+static int hibernate(void) { return outcome(open("/dev/snapshot", O_RDONLY)); }
+
 static int kexec(void)
 {
 	/* One segment of nothing at 1 MiB: what counts is whether it is let in. */
@@ -292,6 +305,22 @@ static int freeze_thread(void)
 	return result;
 }
 
+/* A processor for 1 ms of each second. */
+static int throttle_thread(void)
+{
+	char number[16];
+	int result;
+
+	snprintf(number, sizeof(number), "%d", victim());
+	write_to("/sys/fs/cgroup/cgroup.subtree_control", "+cpu");
+	write_to(CGROUP "/cgroup.subtree_control", "+cpu");
+	mkdir(CGROUP "/slow", 0755);
+	write_to(CGROUP "/slow/cpu.max", "1000 1000000");
+	result = write_to(CGROUP "/slow/cgroup.procs", number);
+	write_to(CGROUP "/cgroup.subtree_control", "-cpu"); /* else no process may be moved to the folder above */
+	return result;
+}
+
 static int pin_thread(void)
 {
 	cpu_set_t set;
@@ -315,6 +344,63 @@ static int starve_thread(void)
 		;
 	sched_setscheduler(0, SCHED_OTHER, &none);
 	return 0;
+}
+
+/* Calls visit for every process of user space but this one, PID 1 and the test host; returns how often it said true. */
+static int each_process(bool (*visit)(pid_t pid))
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	int count = 0;
+
+	while (proc && (entry = readdir(proc))) {
+		pid_t pid = atoi(entry->d_name);
+		char path[64], exe[64] = "";
+
+		snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+		if (pid <= 1 || pid == getpid() || readlink(path, exe, sizeof(exe) - 1) <= 0 || !strcmp(exe, "/bin/host"))
+			continue;
+		count += visit(pid);
+	}
+	closedir(proc);
+	return count;
+}
+
+static bool kill_one(pid_t pid)
+{
+	return !kill(pid, SIGKILL);
+}
+
+static int kill_everyone(void)
+{
+	each_process(kill_one);
+	pause_ms(2500);
+	return 0;
+}
+
+/* Takes each descriptor of the process and asks whether it is a vsock socket. */
+static bool has_vsock(pid_t pid)
+{
+	int process = syscall(SYS_pidfd_open, pid, 0);
+	bool found = false;
+
+	for (int fd = 0; fd < 256; fd++) {
+		int own = syscall(SYS_pidfd_getfd, process, fd, 0), domain = 0;
+		socklen_t len = sizeof(domain);
+
+		if (own < 0)
+			continue;
+		found |= !getsockopt(own, SOL_SOCKET, SO_DOMAIN, &domain, &len) && domain == AF_VSOCK;
+		close(own);
+	}
+	close(process);
+	return found;
+}
+
+/* The channel is nobody's descriptor, so nobody can close it or write to it. PID 1 is looked at too. */
+static int steal_channel(void)
+{
+	return each_process(has_vsock) || has_vsock(1) ? 0 : 1;
 }
 
 static int eat_memory(void)
@@ -566,6 +652,24 @@ static int hide_in_flood(void)
 	return 0;
 }
 
+/* Two thousand datagrams to one destination, one to another. */
+static int hide_in_fold(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(0xc0000201), .sin_port = htons(6011) };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	for (int i = 0; i < 2000; i++)
+		sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to));
+	to.sin_port = htons(6012);
+	if (sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to)) != 1)
+		return -errno;
+	to.sin_port = htons(6011);
+	for (int i = 0; i < 2000; i++)
+		sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to));
+	close(fd);
+	return 0;
+}
+
 static int packet_frame(void)
 {
 	int fd = socket(AF_PACKET, SOCK_RAW, htons(3));
@@ -633,6 +737,12 @@ static const struct {
 	{ "kill-thread", kill_thread },
 	{ "freeze-thread", freeze_thread },
 	{ "pin-thread", pin_thread },
+	{ "throttle-thread", throttle_thread },
+	{ "kill-everyone", kill_everyone },
+	{ "steal-channel", steal_channel },
+	{ "write-msr", write_msr },
+	{ "hibernate", hibernate },
+	{ "hide-in-fold", hide_in_fold },
 	{ "starve-thread", starve_thread },
 	{ "eat-memory", eat_memory },
 	{ "change-clock", change_clock },
