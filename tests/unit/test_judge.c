@@ -296,6 +296,43 @@ static void only_a_living_supervisor_mounts_for_nothing(void **state)
 	judge_free(j);
 }
 
+/* Two attempts, @apart_ms by the host's clock, with the times that a guest says: is it a trip? */
+static bool trips(int64_t apart_ms, int64_t first_t, int64_t second_t)
+{
+	struct judge_config cfg;
+	struct judge_result res;
+	struct judge_event ev;
+	struct judge *j;
+	bool trip;
+
+	judge_config_default(&cfg);
+	j = judge_new(&cfg, NULL, NULL);
+	judge_boot(j, 0);
+	for (int i = 0; i < 2; i++) {
+		json_t *frame = json_pack("{s:i,s:i,s:I}", "pid", 50, "start_ns", 9, "t", (json_int_t)(i ? second_t : first_t));
+
+		assert_int_equal(judge_frame(j, 1000 + i * apart_ms, "kexec", frame, &ev, &res), 0);
+		assert_int_equal(res.points, 10);
+		json_decref(frame);
+	}
+	trip = res.trip;
+	judge_free(j);
+	return trip;
+}
+
+static void the_guests_clock_moves_no_window(void **state)
+{
+	static const int64_t day_ns = 86400LL * 1000000000;
+	const int64_t says[] = { 0, 1, day_ns, 365 * day_ns, INT64_MAX, -day_ns, INT64_MIN };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(says) / sizeof(says[0]); i++)
+		for (size_t k = 0; k < sizeof(says) / sizeof(says[0]); k++) {
+			assert_true(trips(59000, says[i], says[k]));
+			assert_false(trips(61000, says[i], says[k]));
+		}
+}
+
 /* ---- quarantine ---- */
 
 struct effects {
@@ -799,6 +836,7 @@ int main(void)
 		cmocka_unit_test(state_survives_export_and_import),
 		cmocka_unit_test(another_configuration_keeps_what_was_scored),
 		cmocka_unit_test(only_a_living_supervisor_mounts_for_nothing),
+		cmocka_unit_test(the_guests_clock_moves_no_window),
 		cmocka_unit_test(quarantine_cuts_in_order),
 		cmocka_unit_test(modes_decide_what_a_trip_does),
 		cmocka_unit_test(alerts_are_tried_until_they_arrive),
