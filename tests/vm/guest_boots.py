@@ -62,7 +62,7 @@ def planted(disks):
             return
         r = vm.run("cat /proc/sys/kernel/modules_disabled; readlink /home", user="root")
         tap.ok(r.text.startswith("1\n/proc\n"), "UN-40 the boot with it set the kernel's latch, not the planted file", (r, status["steps"]))
-        tap.ok(vm.run(["grep", "-c", "^sentry ", "/proc/modules"]).text == "1\n" and vm.run(["rmmod", "-f", "sentry"], user="root").code != 0,
+        tap.ok(vm.run(["grep", "-c", "^sentry ", "/proc/modules"], user="root").text == "1\n" and vm.run(["rmmod", "-f", "sentry"], user="root").code != 0,
                "UN-40 and the Sentry stays")
 
 
