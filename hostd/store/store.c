@@ -15,7 +15,6 @@
 #include "hostd/store/store.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,88 +23,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "hostd/store/redact.h"
-#include "hostd/store/store_int.h"
-#include "lib/cleanup.h"
-#include "lib/hash.h"
-#include "lib/hex.h"
+#include "hostd/store/store_parts.h"
 #include "lib/json.h"
 
 #define COMMIT_MS_MAX 100
 #define COMMIT_MS_DEFAULT 20
 #define QUEUE_DEFAULT (64u << 20)
 #define WS_QUEUE_DEFAULT (8u << 20)
-#define BATCH_UNITS 4096
-#define BATCH_BYTES (4u << 20)
-#define RETRY_MS 1000
-#define CLOSE_PATIENCE_MS 5000
 #define CLOCK_STEP_NS 2000000000LL
-#define PRUNE_ROWS 2000
-#define PRUNE_JUMP_DAYS 30
-#define DAY_NS 86400000000000LL
-#define HOSTD_WS "-" /* rows of hostd itself */
-
-struct boot {
-	struct boot *next;
-	char boot[STORE_BOOT_MAX];
-	uint32_t epoch;
-	uint64_t taken, durable;
-	bool notify;
-};
-
-struct state {
-	struct state *next;
-	char *key, *json;
-};
-
-struct wsinfo {
-	struct wsinfo *next;
-	char name[STORE_WS_MAX];
-	size_t queued;
-	bool busy; /* was told STORE_BUSY */
-	struct boot *boots;
-	struct state *states;
-};
-
-struct store {
-	struct store_config cfg;
-	struct store_ops ops;
-	void *user;
-	char *path, *key_path, *anchor_path;
-	struct ed25519_secret *key;
-	struct ed25519_public public;
-	int fd;
-
-	/* the caller's thread */
-	struct unit *current;
-	char *broken; /* why the current entry can't be taken */
-	struct wsinfo *workspaces;
-	int64_t clock_offset_ns, outage_since_ns;
-	char outage_why[256];
-
-	/* the writer's own */
-	struct db *db;
-	struct fold *fold;
-	struct batch batch;
-	bool batch_ready;
-	int64_t unsigned_since_ms, last_commit_ms;
-	_Atomic bool prune_held;
-
-	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t work, done;
-	/* under the lock */
-	struct unit *queue, *queue_tail;
-	struct unit *finished, *finished_tail; /* durable, to be told */
-	struct item_row *closings, *closings_tail;
-	size_t queued_bytes;
-	uint64_t appended, durable, checkpoint_asked, checkpoint_done, prune_asked, prune_done;
-	unsigned prune_days;
-	bool stop, thread_runs, health_news;
-	enum store_health health;
-	char why[256];
-	struct store_stats stats;
-};
 
 static int64_t real_wall_ns(void)
 {
@@ -116,7 +41,7 @@ static int64_t real_wall_ns(void)
 }
 
 /* Goes on while the machine sleeps, so that a sleep is no step of the clock. */
-static int64_t real_mono_ns(void)
+int64_t st_real_mono_ns(void)
 {
 	struct timespec ts;
 
@@ -124,848 +49,14 @@ static int64_t real_mono_ns(void)
 	return ts.tv_sec * 1000000000LL + ts.tv_nsec;
 }
 
-static int64_t wall_ns(struct store *s)
+int64_t st_wall_ns(struct store *s)
 {
 	return s->cfg.wall_ns();
 }
 
-static int64_t mono_ms(struct store *s)
+int64_t st_mono_ms(struct store *s)
 {
 	return s->cfg.mono_ns() / 1000000;
-}
-
-/* ---- items ---- */
-
-static void row_free(struct item_row *r)
-{
-	free(r->sentence);
-	free(r);
-}
-
-static void rows_free(struct item_row *r)
-{
-	for (struct item_row *next; r; r = next) {
-		next = r->next;
-		row_free(r);
-	}
-}
-
-static void unit_free(struct unit *u)
-{
-	if (!u)
-		return;
-	rows_free(u->rows);
-	for (struct item_frame *f = u->frames, *next; f; f = next) {
-		next = f->next;
-		free(f);
-	}
-	for (struct item_state *s = u->states, *next; s; s = next) {
-		next = s->next;
-		free(s->key);
-		free(s->json);
-		free(s);
-	}
-	free(u);
-}
-
-/* One allocation for a row and its strings. */
-static struct item_row *row_copy(const struct store_row *r, const char *ws, const char *subject, const char *data)
-{
-	const char *from[4] = { ws, r->boot ? r->boot : "", subject, data };
-	size_t len[4], total = sizeof(struct item_row);
-	struct item_row *item;
-	char *at;
-
-	for (int i = 0; i < 4; i++)
-		total += len[i] = strlen(from[i]) + 1;
-	item = calloc(1, total);
-	if (!item)
-		return NULL;
-	item->r = *r;
-	item->bytes = total;
-	at = (char *)(item + 1);
-	for (int i = 0; i < 4; i++) {
-		memcpy(at, from[i], len[i]);
-		*(const char **[]){ &item->r.ws, &item->r.boot, &item->r.subject, &item->r.data }[i] = at;
-		at += len[i];
-	}
-	return item;
-}
-
-static struct wsinfo *ws_find(struct store *s, const char *name)
-{
-	for (struct wsinfo *w = s->workspaces; w; w = w->next)
-		if (!strcmp(w->name, name))
-			return w;
-	return NULL;
-}
-
-static struct wsinfo *ws_get(struct store *s, const char *name)
-{
-	struct wsinfo *w = ws_find(s, name);
-
-	if (w)
-		return w;
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return NULL;
-	snprintf(w->name, sizeof(w->name), "%s", name);
-	w->next = s->workspaces;
-	s->workspaces = w;
-	return w;
-}
-
-static struct boot *boot_find(struct wsinfo *w, const char *boot, uint32_t epoch)
-{
-	for (struct boot *b = w ? w->boots : NULL; b; b = b->next)
-		if (b->epoch == epoch && !strcmp(b->boot, boot))
-			return b;
-	return NULL;
-}
-
-static struct boot *boot_get(struct wsinfo *w, const char *boot, uint32_t epoch)
-{
-	struct boot *b = boot_find(w, boot, epoch);
-
-	if (b)
-		return b;
-	b = calloc(1, sizeof(*b));
-	if (!b)
-		return NULL;
-	snprintf(b->boot, sizeof(b->boot), "%s", boot);
-	b->epoch = epoch;
-	b->next = w->boots;
-	w->boots = b;
-	return b;
-}
-
-static void state_set(struct wsinfo *w, const char *key, const char *json)
-{
-	struct state **p = &w->states, *s;
-
-	while (*p && strcmp((*p)->key, key) != 0)
-		p = &(*p)->next;
-	s = *p;
-	if (!json) {
-		if (s) {
-			*p = s->next;
-			free(s->key);
-			free(s->json);
-			free(s);
-		}
-		return;
-	}
-	if (!s) {
-		s = calloc(1, sizeof(*s));
-		if (!s)
-			return;
-		s->key = strdup(key);
-		*p = s;
-	}
-	free(s->json);
-	s->json = strdup(json);
-}
-
-/* ---- appending ---- */
-
-static void broken(struct store *s, const char *why)
-{
-	if (!s->broken)
-		s->broken = strdup(why);
-}
-
-void store_begin(struct store *s, const char *ws)
-{
-	unit_free(s->current);
-	free(s->broken);
-	s->broken = NULL;
-	s->current = calloc(1, sizeof(*s->current));
-	if (!s->current)
-		return;
-	if (!ws || !*ws)
-		ws = HOSTD_WS;
-	if (strlen(ws) >= STORE_WS_MAX)
-		broken(s, "name of the workspace is too long");
-	snprintf(s->current->ws, STORE_WS_MAX, "%s", ws);
-	s->current->bytes = sizeof(*s->current);
-}
-
-void store_state(struct store *s, const char *key, const char *json)
-{
-	struct unit *u = s->current;
-	struct item_state *item;
-
-	if (!u)
-		return;
-	item = calloc(1, sizeof(*item));
-	if (!item || !(item->key = strdup(key)) || (json && !(item->json = strdup(json)))) {
-		if (item)
-			free(item->key);
-		free(item);
-		broken(s, "out of memory");
-		return;
-	}
-	u->bytes += sizeof(*item) + strlen(key) + (json ? strlen(json) : 0);
-	if (u->last_state)
-		u->last_state->next = item;
-	else
-		u->states = item;
-	u->last_state = item;
-}
-
-/* The frame's text without its secrets; NULL: it holds none. The MAC goes with them, as it would confirm a guess. */
-static char *redacted_frame(const struct store_frame *f, uint64_t *redacted)
-{
-	_cleanup_json_ json_t *clean = NULL;
-	unsigned count = 0;
-
-	if (!f->event)
-		return redact_text(f->raw, f->raw_len, &count);
-	clean = redact_json(f->event, &count);
-	if (!clean)
-		return NULL;
-	*redacted += count;
-	json_object_del(clean, "mac");
-	return json_text(clean);
-}
-
-void store_frame(struct store *s, const struct store_frame *f)
-{
-	struct unit *u = s->current;
-	struct wsinfo *w = u ? ws_find(s, u->ws) : NULL;
-	struct boot *b = boot_find(w, f->boot, f->epoch);
-	_cleanup_free_ char *clean = NULL;
-	struct item_frame *item;
-	size_t len;
-
-	if (!u)
-		return;
-	if (f->raw_len > STORE_FRAME_MAX || strlen(f->boot) >= STORE_BOOT_MAX) {
-		broken(s, "frame or boot id is too long");
-		return;
-	}
-	if (b && f->seq <= b->taken) {
-		u->seen = true;
-		b->notify = true;
-		return;
-	}
-	clean = redacted_frame(f, &s->stats.redacted);
-	len = clean ? strlen(clean) : f->raw_len;
-	item = calloc(1, sizeof(*item) + len);
-	if (!item) {
-		broken(s, "out of memory");
-		return;
-	}
-	snprintf(item->boot, sizeof(item->boot), "%s", f->boot);
-	item->epoch = f->epoch;
-	item->seq = f->seq;
-	item->host_ns = f->host_ns ? f->host_ns : wall_ns(s);
-	item->redacted = clean != NULL;
-	item->len = len;
-	hash_sha256(item->raw_sha, f->raw, f->raw_len);
-	memcpy(item->text, clean ? clean : f->raw, len);
-	u->bytes += sizeof(*item) + len;
-	if (u->last_frame)
-		u->last_frame->next = item;
-	else
-		u->frames = item;
-	u->last_frame = item;
-	if (f->state)
-		store_state(s, "session", f->state);
-}
-
-/* data as it is stored: an object, redacted, of bounded length; anything else becomes {"text": …}. */
-static char *stored_data(const char *data, json_t **parsed, uint64_t *redacted)
-{
-	json_t *obj = json_loads(data ? data : "{}", JSON_REJECT_DUPLICATES, NULL), *clean;
-	unsigned count = 0;
-	char *text;
-
-	if (!json_is_object(obj)) {
-		json_decref(obj);
-		obj = json_pack("{s:s}", "text", "data that was no JSON object");
-	}
-	clean = obj ? redact_json(obj, &count) : NULL;
-	if (clean) {
-		*redacted += count;
-		json_decref(obj);
-		obj = clean;
-	}
-	text = obj ? json_text(obj) : NULL;
-	if (text && strlen(text) > STORE_DATA_MAX) {
-		json_t *small = json_object(), *value;
-		const char *key;
-
-		/* what is long goes, what a reader needs first stays */
-		json_object_foreach (obj, key, value) {
-			if (json_is_integer(value) || json_is_boolean(value) ||
-			    (json_is_string(value) && json_string_length(value) <= 1024))
-				json_object_set(small, key, value);
-		}
-		json_object_set_new(small, "shortened", json_true());
-		free(text);
-		json_decref(obj);
-		obj = small;
-		text = json_text(obj);
-		if (text && strlen(text) > STORE_DATA_MAX) {
-			json_object_clear(obj);
-			json_object_set_new(obj, "shortened", json_true());
-			free(text);
-			text = json_text(obj);
-		}
-	}
-	*parsed = obj;
-	return text;
-}
-
-/* Text of a caller that may be no UTF-8: bytes that are none become '?'. */
-static char *stored_subject(const char *subject, uint64_t *redacted)
-{
-	_cleanup_json_ json_t *check = json_string(subject ? subject : "");
-	unsigned count = 0;
-	char *clean, *copy = strdup(subject ? subject : "");
-
-	if (!copy)
-		return NULL;
-	if (!check)
-		for (char *c = copy; *c; c++)
-			if ((unsigned char)*c >= 0x80)
-				*c = '?';
-	clean = redact_text(copy, strlen(copy), &count);
-	if (clean) {
-		*redacted += count;
-		free(copy);
-		copy = clean;
-	}
-	if (strlen(copy) >= STORE_SUBJECT_MAX) {
-		size_t n = STORE_SUBJECT_MAX - 1;
-
-		while (n && ((unsigned char)copy[n] & 0xc0) == 0x80)
-			n--;
-		copy[n] = '\0';
-	}
-	return copy;
-}
-
-void store_row(struct store *s, const struct store_row *r)
-{
-	struct unit *u = s->current;
-	_cleanup_json_ json_t *parsed = NULL;
-	_cleanup_free_ char *data = NULL, *subject = NULL;
-	struct item_row *item;
-
-	if (!u)
-		return;
-	data = stored_data(r->data, &parsed, &s->stats.redacted);
-	subject = stored_subject(r->subject, &s->stats.redacted);
-	if (!data || !subject || !(item = row_copy(r, r->ws && *r->ws ? r->ws : u->ws, subject, data))) {
-		broken(s, "out of memory");
-		return;
-	}
-	if (!item->r.host_ns)
-		item->r.host_ns = wall_ns(s);
-	if (!item->r.count)
-		item->r.count = 1;
-	item->at_ms = mono_ms(s);
-	if (event_defs[r->kind].fold_s) {
-		char sentence[1024];
-
-		/* what a window adds up does not make rows different */
-		for (const char *const *sum = fold_sums; *sum; sum++)
-			json_object_del(parsed, *sum);
-		event_sentence(r->kind, subject, parsed, sentence, sizeof(sentence));
-		item->sentence = strdup(sentence);
-	}
-	u->bytes += item->bytes + (item->sentence ? strlen(item->sentence) : 0);
-	if (u->last_row)
-		u->last_row->next = item;
-	else
-		u->rows = item;
-	u->last_row = item;
-}
-
-static void wake_caller(struct store *s)
-{
-	uint64_t one = 1;
-
-	if (write(s->fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		abort();
-}
-
-/* What the mirrors must say once the entry is taken. */
-static int mirror(struct store *s, struct wsinfo *w, const struct unit *u)
-{
-	for (const struct item_frame *f = u->frames; f; f = f->next) {
-		struct boot *b = boot_get(w, f->boot, f->epoch);
-
-		if (!b)
-			return -1;
-		b->taken = f->seq;
-	}
-	for (const struct item_state *st = u->states; st; st = st->next)
-		state_set(w, st->key, st->json);
-	(void)s;
-	return 0;
-}
-
-static bool has_room(const struct store *s, const struct wsinfo *w, size_t bytes)
-{
-	return w->queued + bytes <= s->cfg.ws_queue_bytes && s->queued_bytes + bytes <= s->cfg.queue_bytes;
-}
-
-bool store_has_room(struct store *s, const char *ws, size_t bytes)
-{
-	struct wsinfo *w = ws_get(s, ws && *ws ? ws : HOSTD_WS);
-	bool room;
-
-	if (!w)
-		return false;
-	pthread_mutex_lock(&s->lock);
-	room = has_room(s, w, bytes);
-	if (!room) {
-		w->busy = true;
-		s->stats.busy++;
-	}
-	pthread_mutex_unlock(&s->lock);
-	return room;
-}
-
-static void enqueue(struct store *s, struct unit *u)
-{
-	if (s->queue_tail)
-		s->queue_tail->next = u;
-	else
-		s->queue = u;
-	s->queue_tail = u;
-	s->queued_bytes += u->bytes;
-	if (s->queued_bytes > s->stats.queued_max)
-		s->stats.queued_max = s->queued_bytes;
-	s->appended++;
-	pthread_cond_signal(&s->work);
-}
-
-int store_end(struct store *s, struct err *e)
-{
-	struct unit *u = s->current;
-	struct wsinfo *w;
-	int result = STORE_OK;
-
-	s->current = NULL;
-	if (!u)
-		return err_set(e, "timeline: out of memory");
-	if (s->broken) {
-		unit_free(u);
-		return err_set(e, "timeline: %s", s->broken);
-	}
-	if (u->seen) {
-		unit_free(u);
-		wake_caller(s);
-		return STORE_SEEN;
-	}
-	w = ws_get(s, u->ws);
-	if (!w) {
-		unit_free(u);
-		return err_set(e, "timeline: out of memory");
-	}
-	pthread_mutex_lock(&s->lock);
-	if (s->health == STORE_DAMAGED)
-		result = err_set(e, "timeline: %s", s->why);
-	else if (!has_room(s, w, u->bytes))
-		result = STORE_BUSY;
-	else if (mirror(s, w, u))
-		result = err_set(e, "timeline: out of memory");
-	if (result == STORE_OK) {
-		w->queued += u->bytes;
-		enqueue(s, u);
-		u = NULL;
-	} else if (result == STORE_BUSY) {
-		w->busy = true;
-		s->stats.busy++;
-		err_set(e, "timeline: the queue of %s is full", w->name);
-	}
-	pthread_mutex_unlock(&s->lock);
-	unit_free(u);
-	return result;
-}
-
-int store_append_frame(struct store *s, const char *ws, const struct store_frame *f, struct err *e)
-{
-	store_begin(s, ws);
-	store_frame(s, f);
-	return store_end(s, e);
-}
-
-int store_append_row(struct store *s, const struct store_row *r, struct err *e)
-{
-	store_begin(s, r->ws);
-	store_row(s, r);
-	return store_end(s, e);
-}
-
-int store_put_state(struct store *s, const char *ws, const char *key, const char *json, struct err *e)
-{
-	store_begin(s, ws);
-	store_state(s, key, json);
-	return store_end(s, e);
-}
-
-char *store_get_state(struct store *s, const char *ws, const char *key)
-{
-	struct wsinfo *w = ws_find(s, ws && *ws ? ws : HOSTD_WS);
-
-	for (struct state *st = w ? w->states : NULL; st; st = st->next)
-		if (!strcmp(st->key, key))
-			return strdup(st->json);
-	return NULL;
-}
-
-uint64_t store_last_seq(struct store *s, const char *ws, const char *boot, uint32_t epoch)
-{
-	const struct boot *b = boot_find(ws_find(s, ws), boot, epoch);
-
-	return b ? b->taken : 0;
-}
-
-uint64_t store_durable_seq(struct store *s, const char *ws, const char *boot, uint32_t epoch)
-{
-	const struct boot *b = boot_find(ws_find(s, ws), boot, epoch);
-
-	return b ? b->durable : 0;
-}
-
-/* ---- the writer ---- */
-
-static void set_health(struct store *s, enum store_health health, const char *why)
-{
-	pthread_mutex_lock(&s->lock);
-	if (s->health != health || strcmp(s->why, why) != 0) {
-		s->health = health;
-		snprintf(s->why, sizeof(s->why), "%s", why);
-		s->health_news = true;
-		wake_caller(s);
-	}
-	pthread_cond_broadcast(&s->done);
-	pthread_mutex_unlock(&s->lock);
-}
-
-static void batch_add_closing(void *u, const struct store_row *row, const uint8_t key[STORE_HASH_BYTES])
-{
-	struct store *s = u;
-	struct item_row *item = row_copy(row, row->ws, row->subject, row->data);
-
-	if (!item)
-		return;
-	item->r.host_ns = wall_ns(s);
-	memcpy(item->fold_key, key, STORE_HASH_BYTES);
-	if (s->batch.last_closing)
-		s->batch.last_closing->next = item;
-	else
-		s->batch.closings = item;
-	s->batch.last_closing = item;
-}
-
-static void batch_add_fold(void *u, const uint8_t key[STORE_HASH_BYTES], const char *json)
-{
-	struct store *s = u;
-	struct fold_upsert *f = calloc(1, sizeof(*f));
-
-	if (!f || !(f->json = strdup(json))) {
-		free(f);
-		return;
-	}
-	memcpy(f->key, key, STORE_HASH_BYTES);
-	f->next = s->batch.folds;
-	s->batch.folds = f;
-}
-
-static void drop_folds(struct batch *b)
-{
-	for (struct fold_upsert *f = b->folds, *next; f; f = next) {
-		next = f->next;
-		free(f->json);
-		free(f);
-	}
-	b->folds = NULL;
-}
-
-/* Takes a share of the queue (under the lock). */
-static struct unit *take_units(struct store *s)
-{
-	struct unit *first = s->queue, *last = NULL;
-	size_t bytes = 0, n = 0;
-
-	for (struct unit *u = first; u && n < BATCH_UNITS && bytes < BATCH_BYTES; u = u->next) {
-		bytes += u->bytes;
-		last = u;
-		n++;
-	}
-	if (!last)
-		return NULL;
-	s->queue = last->next;
-	if (!s->queue)
-		s->queue_tail = NULL;
-	last->next = NULL;
-	return first;
-}
-
-/* Folds the entries: what is absorbed is no row. Done once, whatever happens to the transaction. */
-static void prepare(struct store *s, int64_t now_ms, bool drained, bool closing)
-{
-	for (struct unit *u = s->batch.units; u; u = u->next)
-		for (struct item_row *r = u->rows; r; r = r->next) {
-			fold_close(s->fold, r->at_ms, batch_add_closing, s);
-			r->absorbed = r->sentence && fold_take(s->fold, &r->r, r->sentence, r->at_ms);
-		}
-	if (drained)
-		fold_close(s->fold, closing ? INT64_MAX : now_ms, batch_add_closing, s);
-	fold_save(s->fold, batch_add_fold, s);
-	s->batch_ready = true;
-}
-
-static void count_written(struct store *s)
-{
-	s->stats.commits++;
-	for (const struct item_row *r = s->batch.closings; r; r = r->next)
-		s->stats.rows++;
-	for (const struct unit *u = s->batch.units; u; u = u->next) {
-		for (const struct item_frame *f = u->frames; f; f = f->next)
-			s->stats.frames++;
-		for (const struct item_row *r = u->rows; r; r = r->next)
-			*(r->absorbed ? &s->stats.folded : &s->stats.rows) += 1;
-	}
-}
-
-/* The batch is durable: hand it to the caller's thread. */
-static void finish(struct store *s)
-{
-	pthread_mutex_lock(&s->lock);
-	count_written(s);
-	if (s->batch.closings) {
-		if (s->closings_tail)
-			s->closings_tail->next = s->batch.closings;
-		else
-			s->closings = s->batch.closings;
-		s->closings_tail = s->batch.last_closing;
-	}
-	if (s->batch.units) {
-		struct unit *last = s->batch.units;
-
-		for (s->durable++; last->next; last = last->next)
-			s->durable++;
-		if (s->finished_tail)
-			s->finished_tail->next = s->batch.units;
-		else
-			s->finished = s->batch.units;
-		s->finished_tail = last;
-	}
-	pthread_cond_broadcast(&s->done);
-	wake_caller(s);
-	pthread_mutex_unlock(&s->lock);
-	drop_folds(&s->batch);
-	s->batch = (struct batch){ 0 };
-	s->batch_ready = false;
-}
-
-static enum db_result write_batch(struct store *s)
-{
-	int64_t start = real_mono_ns(), took;
-	uint64_t before = db_last_checkpoint(s->db)->n;
-	struct err e = { "" };
-	enum db_result rc = db_apply(s->db, &s->batch, wall_ns(s), &e);
-
-	if (rc == DB_OK) {
-		took = real_mono_ns() - start;
-		if (took > s->stats.commit_ns_max)
-			s->stats.commit_ns_max = took;
-		if (db_last_checkpoint(s->db)->n != before) {
-			struct err ignored;
-
-			s->stats.checkpoints += db_last_checkpoint(s->db)->n - before;
-			/* an old anchor only shows less; the next checkpoint writes it again */
-			checkpoint_anchor_write(s->anchor_path, db_last_checkpoint(s->db), &ignored);
-		}
-		set_health(s, STORE_HEALTHY, "");
-		return rc;
-	}
-	set_health(s, rc == DB_DAMAGED ? STORE_DAMAGED : STORE_UNAVAILABLE, e.text);
-	return rc;
-}
-
-/* The wall clock against the one that only goes forward. */
-static bool clock_jumped(struct store *s, int64_t wall)
-{
-	int64_t last = db_heads(s->db)->last_row_ns;
-
-	return last && (wall - last > PRUNE_JUMP_DAYS * DAY_NS);
-}
-
-static void prune_row(struct store *s, enum event_kind kind, uint64_t rows, unsigned days)
-{
-	char data[256];
-	struct store_row row = { .ws = HOSTD_WS, .kind = kind, .verdict = event_defs[kind].verdict, .count = 1,
-				 .host_ns = wall_ns(s), .subject = "", .data = data };
-	struct item_row *item;
-
-	if (kind == EVENT_PRUNED)
-		snprintf(data, sizeof(data), "{\"rows\":%llu,\"days\":%u,\"last\":%llu}", (unsigned long long)rows, days,
-			 (unsigned long long)(db_heads(s->db)->row_id));
-	else
-		snprintf(data, sizeof(data), "{\"text\":\"the last row is over %d days old\"}", PRUNE_JUMP_DAYS);
-	item = row_copy(&row, HOSTD_WS, "", data);
-	if (!item)
-		return;
-	item->next = s->batch.closings;
-	s->batch.closings = item;
-	if (!s->batch.last_closing)
-		s->batch.last_closing = item;
-}
-
-/* Slice by slice, so that writers wait for one slice at most. */
-static void prune(struct store *s, unsigned days)
-{
-	int64_t wall = wall_ns(s);
-	uint64_t removed, total = 0;
-	bool more = true, held = s->prune_held;
-	struct err e;
-
-	if (days == UINT_MAX) { /* the operator said so in spite of the clock */
-		held = false;
-		days = s->cfg.keep_days;
-	} else if (clock_jumped(s, wall)) {
-		s->prune_held = held = true;
-	}
-	if (held) {
-		prune_row(s, EVENT_PRUNE_HELD, 0, days);
-		return;
-	}
-	while (more) {
-		if (db_prune(s->db, wall - (int64_t)days * DAY_NS, PRUNE_ROWS, &removed, &more, &e) != DB_OK) {
-			set_health(s, STORE_UNAVAILABLE, e.text);
-			break;
-		}
-		total += removed;
-		if (!removed)
-			break;
-	}
-	if (total)
-		prune_row(s, EVENT_PRUNED, total, days);
-}
-
-static void wait_until(struct store *s, pthread_cond_t *cond, int64_t ms)
-{
-	struct timespec ts;
-
-	if (ms <= 0)
-		return;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	ts.tv_sec += ms / 1000;
-	ts.tv_nsec += ms % 1000 * 1000000;
-	if (ts.tv_nsec >= 1000000000) {
-		ts.tv_sec++;
-		ts.tv_nsec -= 1000000000;
-	}
-	pthread_cond_timedwait(cond, &s->lock, &ts);
-}
-
-static bool checkpoint_due(struct store *s, int64_t now_ms)
-{
-	const struct db_heads *h = db_heads(s->db);
-
-	if (!h->rows_since && !h->frames_since) {
-		s->unsigned_since_ms = 0;
-		return false;
-	}
-	if (!s->unsigned_since_ms)
-		s->unsigned_since_ms = now_ms;
-	return now_ms - s->unsigned_since_ms >= (int64_t)s->cfg.checkpoint_s * 1000;
-}
-
-/* Is there anything to do now? Else sets how long the writer may sleep. */
-static bool work_due(struct store *s, int64_t now, int64_t *sleep_ms)
-{
-	int64_t window = fold_next(s->fold);
-
-	*sleep_ms = 1000;
-	if (s->stop)
-		return true;
-	if (s->health == STORE_DAMAGED)
-		return false;
-	if (s->batch_ready)
-		return true;
-	if (s->checkpoint_asked != s->checkpoint_done || s->prune_asked != s->prune_done || checkpoint_due(s, now) ||
-	    window <= now)
-		return true;
-	if (s->queue) {
-		/* by the real clock, whatever clock rows have */
-		int64_t gather = s->last_commit_ms + s->cfg.commit_ms - real_mono_ns() / 1000000;
-
-		if (gather <= 0 || gather > s->cfg.commit_ms || s->queued_bytes >= BATCH_BYTES)
-			return true;
-		*sleep_ms = gather;
-	} else if (window != INT64_MAX && window - now < *sleep_ms) {
-		*sleep_ms = window - now;
-	}
-	return false;
-}
-
-/* One turn without the lock; false: it has to be tried again. */
-static bool turn(struct store *s, int64_t now, bool checkpoint, bool prune_now, bool drained, bool closing)
-{
-	if (!s->batch_ready) {
-		if (prune_now)
-			prune(s, s->prune_days);
-		prepare(s, now, drained, closing);
-	}
-	s->batch.checkpoint = checkpoint || checkpoint_due(s, now);
-	if (write_batch(s) != DB_OK)
-		return false;
-	s->last_commit_ms = real_mono_ns() / 1000000;
-	finish(s);
-	return true;
-}
-
-static void *writer(void *u)
-{
-	struct store *s = u;
-	int64_t failing_since = -1;
-
-	pthread_mutex_lock(&s->lock);
-	for (;;) {
-		int64_t now = mono_ms(s), sleep_ms;
-		uint64_t checkpoint_asked = s->checkpoint_asked, prune_asked = s->prune_asked;
-		bool drained, closing, done;
-
-		if (!work_due(s, now, &sleep_ms)) {
-			wait_until(s, &s->work, sleep_ms);
-			continue;
-		}
-		if (s->health == STORE_DAMAGED)
-			break;
-		if (!s->batch_ready)
-			s->batch.units = take_units(s);
-		drained = !s->queue;
-		closing = s->stop && drained;
-		pthread_mutex_unlock(&s->lock);
-		done = turn(s, now, closing || checkpoint_asked != s->checkpoint_done, prune_asked != s->prune_done, drained,
-			    closing);
-		pthread_mutex_lock(&s->lock);
-		if (done) {
-			failing_since = -1;
-			s->checkpoint_done = checkpoint_asked;
-			s->prune_done = prune_asked;
-			pthread_cond_broadcast(&s->done);
-			if (closing)
-				break;
-			continue;
-		}
-		if (failing_since < 0)
-			failing_since = real_mono_ns() / 1000000;
-		if (s->stop && real_mono_ns() / 1000000 - failing_since > CLOSE_PATIENCE_MS)
-			break;
-		wait_until(s, &s->work, RETRY_MS);
-	}
-	pthread_mutex_unlock(&s->lock);
-	return NULL;
 }
 
 /* ---- back on the caller's thread ---- */
@@ -1016,10 +107,10 @@ static void note_outage(struct store *s, enum store_health health, const char *w
 
 static void note_durable(struct store *s, const struct unit *u)
 {
-	struct wsinfo *w = ws_find(s, u->ws);
+	struct wsinfo *w = st_ws_find(s, u->ws);
 
 	for (const struct item_frame *f = u->frames; f; f = f->next) {
-		struct boot *b = boot_find(w, f->boot, f->epoch);
+		struct boot *b = st_boot_find(w, f->boot, f->epoch);
 
 		if (b) {
 			b->durable = f->seq;
@@ -1056,7 +147,7 @@ static void give_back(struct store *s, struct unit *units)
 {
 	pthread_mutex_lock(&s->lock);
 	for (struct unit *u = units; u; u = u->next) {
-		struct wsinfo *w = ws_find(s, u->ws);
+		struct wsinfo *w = st_ws_find(s, u->ws);
 
 		s->queued_bytes -= u->bytes;
 		if (w)
@@ -1111,9 +202,9 @@ void store_dispatch(struct store *s)
 	give_back(s, units);
 	for (struct unit *next; units; units = next) {
 		next = units->next;
-		unit_free(units);
+		st_unit_free(units);
 	}
-	rows_free(closings);
+	st_rows_free(closings);
 	watch_clock(s);
 }
 
@@ -1135,7 +226,7 @@ static int await(struct store *s, const uint64_t *counter, uint64_t goal, unsign
 		else if (left <= 0)
 			rc = err_set(e, "timeline: not written within %u ms%s%s", timeout_ms, *s->why ? ": " : "", s->why);
 		else
-			wait_until(s, &s->done, left);
+			st_wait_until(s, &s->done, left);
 	}
 	pthread_mutex_unlock(&s->lock);
 	return rc;
@@ -1193,16 +284,16 @@ void store_stats(struct store *s, struct store_stats *out)
 
 static void load_state(void *u, const char *ws, const char *key, const char *json)
 {
-	struct wsinfo *w = ws_get(u, ws);
+	struct wsinfo *w = st_ws_get(u, ws);
 
 	if (w)
-		state_set(w, key, json);
+		st_state_set(w, key, json);
 }
 
 static void load_boot(void *u, const char *ws, const char *boot, uint32_t epoch, uint64_t seq)
 {
-	struct wsinfo *w = ws_get(u, ws);
-	struct boot *b = w ? boot_get(w, boot, epoch) : NULL;
+	struct wsinfo *w = st_ws_get(u, ws);
+	struct boot *b = w ? st_boot_get(w, boot, epoch) : NULL;
 
 	if (b)
 		b->taken = b->durable = seq;
@@ -1262,7 +353,7 @@ static int fill_config(struct store *s, const struct store_config *cfg, struct e
 	if (!s->cfg.wall_ns)
 		s->cfg.wall_ns = real_wall_ns;
 	if (!s->cfg.mono_ns)
-		s->cfg.mono_ns = real_mono_ns;
+		s->cfg.mono_ns = st_real_mono_ns;
 	return 0;
 }
 
@@ -1304,10 +395,10 @@ static int start_thread(struct store *s, struct err *e)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&s->thread, NULL, writer, s);
+	rc = pthread_create(&s->thread, NULL, st_writer, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc)
-		return err_set(e, "timeline: cannot start its writer: %s", strerror(rc));
+		return err_set(e, "timeline: cannot start its st_writer: %s", strerror(rc));
 	s->thread_runs = true;
 	return 0;
 }
@@ -1348,7 +439,7 @@ static void workspaces_free(struct wsinfo *w)
 			free(b);
 		}
 		while (w->states)
-			state_set(w, w->states->key, NULL);
+			st_state_set(w, w->states->key, NULL);
 		free(w);
 	}
 }
@@ -1357,7 +448,7 @@ static void units_free(struct unit *u)
 {
 	for (struct unit *next; u; u = next) {
 		next = u->next;
-		unit_free(u);
+		st_unit_free(u);
 	}
 }
 
@@ -1378,10 +469,10 @@ void store_close(struct store *s)
 	units_free(s->queue);
 	units_free(s->finished);
 	units_free(s->batch.units);
-	unit_free(s->current);
-	rows_free(s->batch.closings);
-	rows_free(s->closings);
-	drop_folds(&s->batch);
+	st_unit_free(s->current);
+	st_rows_free(s->batch.closings);
+	st_rows_free(s->closings);
+	st_drop_folds(&s->batch);
 	workspaces_free(s->workspaces);
 	free(s->broken);
 	ed25519_secret_free(s->key);
