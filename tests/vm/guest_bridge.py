@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -15,23 +16,49 @@ tap = Tap()
 seen = []
 
 
-def fixture_proxy(sock):
-    """Keeps the preamble, answers like a web server, and echoes what came."""
-    data = b""
-    while b"\n" not in data:
-        more = sock.recv(65536)
-        if not more:
-            break
-        data += more
-    line, _, rest = data.partition(b"\n")
+def request_of(sock, rest=b""):
+    """Reads until a request's end; b"" from a client that leaves."""
     while b"END" not in rest[-8:] and b"\r\n\r\n" not in rest[-4:]:
         more = sock.recv(65536)
         if not more:
             break
         rest += more
-    seen.append((line, rest))
-    sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(rest) + rest)
-    sock.close()
+    return rest
+
+
+def intercepted(sock, leaf):
+    """The other side of a CONNECT: a server with a certificate of the fixture's CA. What was asked of it."""
+    sock.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(leaf)
+    try:
+        with context.wrap_socket(sock, server_side=True) as inner:
+            asked = request_of(inner)
+            inner.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nhi\n")
+            return asked
+    except OSError as e:
+        return repr(e).encode()
+
+
+def fixture_proxy(leaf):
+    """Keeps the preamble, answers like a web server, and echoes what came; a CONNECT it answers with TLS of its own."""
+    def handler(sock):
+        data = b""
+        while b"\n" not in data:
+            more = sock.recv(65536)
+            if not more:
+                break
+            data += more
+        line, _, rest = data.partition(b"\n")
+        rest = request_of(sock, rest)
+        if rest.startswith(b"CONNECT "):
+            rest += b"TLS: " + intercepted(sock, leaf)
+            seen.append((line, rest))
+        else:
+            seen.append((line, rest))
+            sock.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(rest) + rest)
+        sock.close()
+    return handler
 
 
 def echo(tag):
@@ -42,10 +69,19 @@ def echo(tag):
     return handler
 
 
-def certificate():
+def certificates(leaf):
+    """The fixture's CA, and in the file `leaf` a key and certificate of client.example by it. Returns the CA's."""
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
     with tempfile.TemporaryDirectory() as d:
-        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                        "-subj", "/CN=Holdfast fixture CA", "-keyout", d + "/k", "-out", d + "/c"], check=True, capture_output=True)
+        subprocess.run(["openssl", "req", "-x509", *key, "-subj", "/CN=Holdfast fixture CA", "-keyout", d + "/k", "-out", d + "/c"],
+                       check=True, capture_output=True)
+        subprocess.run(["openssl", "req", "-x509", *key, "-subj", "/CN=client.example", "-addext", "subjectAltName=DNS:client.example",
+                        "-addext", "basicConstraints=critical,CA:FALSE", "-CA", d + "/c", "-CAkey", d + "/k", "-keyout", d + "/lk", "-out", d + "/lc"],
+                       check=True, capture_output=True)
+        with open(leaf, "wb") as out:
+            for name in ("/lk", "/lc"):
+                with open(d + name, "rb") as f:
+                    out.write(f.read())
         with open(d + "/c", "rb") as f:
             return f.read()
 
@@ -135,12 +171,26 @@ def environment(vm):
            "and nothing was written to the disk for it")
 
 
-# What a client of each kind does with the variables alone. "plain": it asks the proxy for a whole URL.
+# A Node that knows no NODE_USE_ENV_PROXY: it goes to the proxy by its own hands, and trusts by NODE_EXTRA_CA_CERTS.
+NODE = b"""const http = require('http'), https = require('https');
+const proxy = new URL(process.env.HTTPS_PROXY), url = new URL(process.argv[2]);
+const ask = http.request({ host: proxy.hostname, port: proxy.port, method: 'CONNECT', path: url.hostname + ':443' });
+ask.on('connect', (answer, socket) => {
+	https.get({ host: url.hostname, path: url.pathname, socket, agent: false }, r => r.resume()).on('error', e => { console.error(e.code); process.exit(1); });
+});
+ask.end();
+"""
+
+
+# What a client of each kind does with the variables alone. "plain": it asks the proxy for a whole URL. "TLS": it
+# believes the server behind a CONNECT, whose certificate only the fixture's CA vouches for.
 CLIENTS = {
     "curl": "curl -sS --max-time 30 http://client.example/CLIENT",
     "git": "git ls-remote http://client.example/CLIENT",
     "python urllib": "python3 -c 'import urllib.request as u; u.urlopen(\"http://client.example/CLIENT\", timeout=30).read()'",
     "curl, TLS": "curl -sS --max-time 30 https://client.example/CLIENT",
+    "git, TLS": "git ls-remote https://client.example/CLIENT",
+    "node, TLS": "node /tmp/client.js https://client.example/CLIENT",
     "python urllib, TLS": "python3 -c 'import urllib.request as u; u.urlopen(\"https://client.example/CLIENT\", timeout=30).read()'",
 }
 KINDS = {
@@ -186,6 +236,7 @@ def go_client(vm):
 def matrix(vm):
     """Client x kind of exec: each reaches the proxy by the environment that it finds."""
     clients = dict(CLIENTS)
+    vm.put("/tmp/client.js", NODE, mode=0o644)
     if go_client(vm):
         clients["Go"] = "/tmp/goclient http://client.example/CLIENT"
         clients["Go, TLS"] = "/tmp/goclient https://client.example/CLIENT"
@@ -196,8 +247,11 @@ def matrix(vm):
             before = len(seen)
             vm.run("sh /tmp/client" if way == "{}" else way, timeout=90)
             asked = [s[1] for s in seen[before:]]
-            want = b"CONNECT client.example:443 " if "TLS" in client else b"GET http://client.example/" + tag.encode()
-            tap.ok(any(a.startswith(want) for a in asked), "DRP-05 %s by %s goes through the proxy" % (client, kind), asked)
+            if "TLS" in client:
+                good = any(a.startswith(b"CONNECT client.example:443 ") and b"TLS: GET /" + tag.encode() in a for a in asked)
+            else:
+                good = any(a.startswith(b"GET http://client.example/" + tag.encode()) for a in asked)
+            tap.ok(good, "DRP-05 %s by %s %s" % (client, kind, "believes the proxy" if "TLS" in client else "goes through the proxy"), asked)
 
 
 def java_store(vm):
@@ -296,10 +350,15 @@ def ssh_agent(vm):
 
 
 def main():
-    ca = certificate()
+    with tempfile.TemporaryDirectory() as d:
+        return with_proxy(d + "/leaf")
+
+
+def with_proxy(leaf):
+    ca = certificates(leaf)
     vm = Guest(spec(proxy="on"), extra={"holdfast/ca.crt": ca})
     with vm:
-        vm.listen(8443, fixture_proxy)
+        vm.listen(8443, fixture_proxy(leaf))
         vm.listen(8444, ssh_agent(vm))
         for port, name in ((8445, b"aws:"), (8446, b"token:"), (8447, b"token2:")):
             vm.listen(port, echo(name))
