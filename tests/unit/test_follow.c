@@ -15,7 +15,7 @@
 #include "hostd/api/client.h"
 #include "tests/unit/hostd_world.h"
 
-enum { BATCH = 500, TEXT_BYTES = 1500, BATCHES_MAX = 60, WAIT_S = 60, FEW = 900, MANY = 1100, AGAIN = 4, CACHES_KB = 24 * 1024 };
+enum { BATCH = 1000, TEXT_BYTES = 1500, BATCHES_MAX = 60, WAIT_S = 60, FEW = 900, MANY = 1100, AGAIN = 4, CACHES_KB = 24 * 1024 };
 
 /* What is freed is freed: the growth of hostd is measured. */
 const char *__asan_default_options(void);
