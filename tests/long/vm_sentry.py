@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The real module and `hostd vm`, through everything that a host may do to a VM: no false alarm, no frame lost."""
+"""The real module and `hostd vm`, through everything that a host may do to a VM: no false alarm, no frame lost.
+
+Then what guest root does to the channel, each with its one alarm: another connection to the port, the device's driver taken
+off, a power-off without a word."""
 import json
 import os
 import random
@@ -171,10 +174,33 @@ def ends(t, r):
     calm(t, r, True, "a shutdown that was announced is no alarm")
 
 
+def alarm(r, seconds):
+    """The reasons that came until the first one and 3 s more."""
+    end = time.monotonic() + seconds
+    while not r.ledger.tampers and time.monotonic() < end:
+        r.recv(1)
+    r.listen(3)
+    return [x.split(":")[0] for x in r.ledger.alarms()]
+
+
+def hostile(t, tmp, init, module):
+    r = begin(Ledger(), os.path.join(tmp, "control"), init, module)
+    t.ok(beats_come(r, 3, 400), "the Sentry of another VM beats")
+    r.exec_until_up("dial 5841 source 4096")
+    seen = alarm(r, 30)
+    t.ok(seen == ["garbage"], "another program of the guest on the Sentry's port is one alarm: %s" % seen)
+    t.ok(beats_come(r, 3) and not r.ledger.out_of_order, "and the Sentry's own connection goes on")
+    r.exec_until_up("unbind")
+    seen = alarm(r, 120)
+    t.ok(seen == ["silence"] and r.ledger.warnings >= 1, "the vsock device without its driver is one alarm, after a warning: %s" % seen)
+    r.ask(KILL, {"reason": "test"})
+    r.close()
+
+
 def unclean(t, tmp, init, module):
     """The same watcher does see an alarm."""
-    r = begin(Ledger(), os.path.join(tmp, "control"), init, module)
-    beats_come(r, 2)
+    r = begin(Ledger(), os.path.join(tmp, "unclean"), init, module)
+    beats_come(r, 2, 400)
     r.exec_until_up("poweroff")
     r.wait(STATE, 60, lambda m: m["state"] == "off")
     try:
@@ -204,6 +230,7 @@ def main():
     t.ok(not ledger.out_of_order, "every frame came once and in its order %s" % ledger.out_of_order[:5])
     r.close()
     unclean(t, tmp, init, module)
+    hostile(t, tmp, init, module)
     shutil.rmtree(tmp)
     t.done()
 

@@ -11,6 +11,7 @@
  *   rtt PORT N SIZE N round trips to an echoing host port: "P50 P99\n" in ns
  *   bench PORT      round trips and throughput with a serving host port (tests/bench/vm_bench.py)
  *   rebind          takes the driver off the device and puts it back
+ *   unbind          takes it off for good
  *   sysrq C         writes C to /proc/sysrq-trigger
  *   reboot, poweroff
  *   fill DEV N      writes N MiB of noise at 1 GiB of /dev/DEV, to the disk
@@ -30,6 +31,7 @@
 #include <net/if.h>
 #include <netinet/tcp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -311,7 +313,7 @@ static void write_file(const char *path, const char *text)
 	close(fd);
 }
 
-static void rebind(void)
+static void take_driver_off(bool put_back)
 {
 	static const char driver[] = "/sys/bus/virtio/drivers/vmw_vsock_virtio_transport";
 	char path[256], name[32];
@@ -324,7 +326,8 @@ static void rebind(void)
 		snprintf(path, sizeof(path), "%s/unbind", driver);
 		write_file(path, name);
 		snprintf(path, sizeof(path), "%s/bind", driver);
-		write_file(path, name);
+		if (put_back)
+			write_file(path, name);
 	}
 }
 
@@ -468,8 +471,8 @@ static void serve(int fd, char *cmd)
 		rtt(fd, port, n, size);
 	else if (sscanf(cmd, "bench %u", &port) == 1)
 		bench("vsock", dial(port), fd);
-	else if (!strcmp(cmd, "rebind"))
-		rebind();
+	else if (!strcmp(cmd, "rebind") || !strcmp(cmd, "unbind"))
+		take_driver_off(cmd[0] == 'r');
 	else if (sscanf(cmd, "sysrq %1s", c) == 1)
 		write_file("/proc/sysrq-trigger", c);
 	else if (!strcmp(cmd, "reboot"))
