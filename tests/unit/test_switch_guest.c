@@ -363,6 +363,28 @@ static int open_until_reset(struct world *w)
 	return 0;
 }
 
+/* Runs fn once, so many ms after the next flow was allowed: a guest that begins slowly is waited for. */
+static struct {
+	uint64_t ms;
+	void (*fn)(void *u);
+} once_open;
+
+static void flow_happened(struct world *w, const struct flow *f, enum flow_what what)
+{
+	(void)f;
+	if (what != FLOW_ALLOWED)
+		return;
+	w->on_event = NULL;
+	loop_timer_add(w->loop, once_open.ms, 0, once_open.fn, w);
+}
+
+static void when_open(struct world *w, uint64_t ms, void (*fn)(void *u))
+{
+	once_open.ms = ms;
+	once_open.fn = fn;
+	w->on_event = flow_happened;
+}
+
 static void cut_now(void *u)
 {
 	switch_cut(((struct world *)u)->sw, "quarantine");
@@ -373,7 +395,7 @@ static void test_cut(void **state)
 	struct world *w = *state;
 
 	w->shared->server_resets = 0;
-	loop_timer_add(w->loop, 500, 0, cut_now, w);
+	when_open(w, 500, cut_now);
 	assert_int_equal(world_run(w, open_until_reset), 0);
 	assert_true(w->shared->figure < 3000);
 	assert_int_equal(w->shared->server_resets, 1); /* the other end as well */
@@ -397,7 +419,7 @@ static void test_rejudge_closes(void **state)
 	struct world *w = *state;
 
 	w->shared->server_resets = 0;
-	loop_timer_add(w->loop, 500, 0, tighten_now, w);
+	when_open(w, 500, tighten_now);
 	assert_int_equal(world_run(w, open_until_reset), 0);
 	assert_int_equal(w->shared->server_resets, 1);
 	assert_string_equal(w->last[FLOW_ENDED].reason, "no rule allows it");
@@ -427,7 +449,7 @@ static void test_rejudge_keeps(void **state)
 	struct world *w = *state;
 
 	w->shared->flow_asks = 0;
-	loop_timer_add(w->loop, 300, 0, rejudge_now, w);
+	when_open(w, 300, rejudge_now);
 	assert_int_equal(world_run(w, slow_echo), 0);
 	assert_int_equal(w->shared->flow_asks, 2);
 	assert_int_equal(w->last[FLOW_ENDED].bytes_up, 50);
