@@ -2,6 +2,7 @@
 # Sourced by the demo and by tests that run hostd: a home of their own, with nothing of the user's in it.
 #   home_make DIR    XDG folders below DIR, the image's public key, build/bin first in PATH
 #   home_test "$@"   for a test's script: itself again in network namespaces of its own, with a home in $dir that ends with it
+#   home_here        the same home without namespaces, for scripts that open no connection
 #   home_end         stops every workspace and hostd of that home; call it from a trap
 #   home_accel       the acceleration that works here: kvm if it really runs guests, else tcg
 
@@ -20,6 +21,10 @@ home_make() {
 
 home_test() {
 	[ "${1:-}" = --inside ] || exec tests/fixture/netns-run "$0" --inside
+	home_here
+}
+
+home_here() {
 	dir=$(mktemp -d)
 	home_make "$dir"
 	trap 'home_end; rm -rf "$dir"' EXIT

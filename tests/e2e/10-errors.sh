@@ -6,9 +6,7 @@ set -u
 cd "$(dirname "$0")/../.."
 . tests/home.sh
 . tests/tap.sh
-dir=$(mktemp -d)
-home_make "$dir"
-trap 'home_end; rm -rf "$dir"' EXIT
+home_here
 
 ok "a workspace is made (the positive baseline)" holdfast ws create good --policy none --accel tcg
 fails "the same name again" 'workspace "good" exists already' holdfast ws create good

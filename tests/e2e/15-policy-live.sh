@@ -7,9 +7,7 @@ set -u
 cd "$(dirname "$0")/../.."
 . tests/home.sh
 . tests/tap.sh
-dir=$(mktemp -d)
-home_make "$dir"
-trap 'home_end; rm -rf "$dir"' EXIT
+home_here
 boundary=$XDG_CONFIG_HOME/holdfast/boundary.yaml
 file=$XDG_DATA_HOME/holdfast/workspaces/w/policy.yaml
 
