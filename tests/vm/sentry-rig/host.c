@@ -2,9 +2,9 @@
 /*
  * The test host: speaks the host's side of the Sentry stream inside the guest, over vsock loopback.
  *
- *   host BOOT_KEY_HEX FRAMES_TTY CONTROL_FIFO
+ *   host BOOT_KEY_HEX FRAMES_PORT CONTROL_FIFO
  *
- * Whole frames go to FRAMES_TTY as they came, length first; whoever reads them checks the MACs. The control FIFO
+ * Whole frames go to FRAMES_PORT as they came, length first; whoever reads them checks the MACs. The control FIFO
  * takes one command a line:
  *   acks on|off          acknowledge what has come, or keep silent (and forget it with the connection)
  *   close                close the connection now
@@ -28,9 +28,10 @@
 #include <termios.h>
 #include <time.h>
 #include <unistd.h>
-#include <linux/vm_sockets.h>
 
 #include <holdfast/sentry.h>
+
+#include "other_end.h"
 
 static unsigned char host_key[32];
 static unsigned long long host_seq, received, durable;
@@ -187,15 +188,6 @@ static void on_bytes(void)
 	}
 }
 
-static void start_listening(void)
-{
-	struct sockaddr_vm at = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = HF_SENTRY_PORT };
-
-	listener = socket(AF_VSOCK, SOCK_STREAM, 0);
-	if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 4))
-		die("listen");
-}
-
 static void on_command(char *line)
 {
 	static const unsigned char junk[96] = { 0x7b };
@@ -218,24 +210,12 @@ static void on_command(char *line)
 		close(listener);
 		listener = -1;
 	} else if (!strcmp(line, "listen on") && listener < 0)
-		start_listening();
+		listener = listen_for_sentry();
 	else if (!strcmp(line, "garbage") && connection >= 0) {
 		send(connection, junk, sizeof(junk), MSG_NOSIGNAL);
 		say(HF_SENTRY_ACK, "\0\0\0\0\0\0\377\377", 8, true);
 	}
 	printf("host: command %s\n", line);
-}
-
-static void on_control(void)
-{
-	char text[512], *line, *save;
-	ssize_t n = read(control, text, sizeof(text) - 1);
-
-	if (n <= 0)
-		return;
-	text[n] = 0;
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		on_command(line);
 }
 
 int main(int argc, char **argv)
@@ -255,7 +235,7 @@ int main(int argc, char **argv)
 		cfmakeraw(&raw);
 		tcsetattr(frames, TCSANOW, &raw);
 	}
-	start_listening();
+	listener = listen_for_sentry();
 	for (;;) {
 		bool stalled = now_ms() < stall_until;
 		struct pollfd p[3] = {
@@ -266,7 +246,7 @@ int main(int argc, char **argv)
 
 		poll(p, 3, 50);
 		if (p[0].revents)
-			on_control();
+			read_commands(control, on_command);
 		if (p[1].revents && listener >= 0) {
 			connection = accept(listener, NULL, NULL);
 			got_bytes = 0;

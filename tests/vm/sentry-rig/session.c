@@ -2,7 +2,7 @@
 /*
  * The host's own session (hostd/sentry/session.c) in the guest, as the other end of the real module, over vsock loopback.
  *
- *   session BOOT_KEY_HEX TTY CONTROL_FIFO [WORD...]
+ *   session BOOT_KEY_HEX PORT CONTROL_FIFO [WORD...]
  *
  * What the session calls tampering is printed; a run in which the host only breaks connections must have none. Words and
  * commands, of which one is done at a time; /run/idle is there when it is:
@@ -25,12 +25,12 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-#include <linux/vm_sockets.h>
 
 #include <holdfast/sentry.h>
 
 #include "hostd/sentry/session.h"
 #include "lib/hex.h"
+#include "other_end.h"
 
 enum { BEATS = 2, TICK_MS = 200 };
 
@@ -260,29 +260,6 @@ static void on_command(char *line)
 		report();
 }
 
-static void on_control(void)
-{
-	char text[512], *line, *save;
-	ssize_t n = read(control, text, sizeof(text) - 1);
-
-	if (n <= 0)
-		return;
-	text[n] = 0;
-	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-		on_command(line);
-}
-
-static void start_listening(void)
-{
-	struct sockaddr_vm at = { .svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_ANY, .svm_port = HF_SENTRY_PORT };
-
-	listener = socket(AF_VSOCK, SOCK_STREAM, 0);
-	if (listener < 0 || bind(listener, (struct sockaddr *)&at, sizeof(at)) || listen(listener, 4)) {
-		perror("session: listen");
-		exit(1);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	uint64_t next_tick = 0;
@@ -296,7 +273,7 @@ int main(int argc, char **argv)
 		return 1;
 	for (int i = 4; i < argc; i++)
 		on_command(argv[i]);
-	start_listening();
+	listener = listen_for_sentry();
 	for (;;) {
 		struct pollfd p[2] = {
 			{ .fd = control, .events = POLLIN },
@@ -306,7 +283,7 @@ int main(int argc, char **argv)
 
 		poll(p, 2, next_tick > now ? next_tick - now : 0);
 		if (p[0].revents)
-			on_control();
+			read_commands(control, on_command);
 		if (p[1].revents && connection < 0)
 			take_connection();
 		else if (p[1].revents)
