@@ -54,6 +54,14 @@ void check(const char *name, bool good, const char *format, ...)
 	va_end(args);
 }
 
+void progress(const char *what, long done)
+{
+	if (done && done % 10000 == 0) {
+		printf("progress %ld %s\n", done, what);
+		fflush(stdout);
+	}
+}
+
 struct waiting child_waits(void (*function)(void *), void *data)
 {
 	struct waiting child;

@@ -11,6 +11,8 @@
 void expect(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void absent(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void check(const char *name, bool good, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Say on the console how far a long part is, each 10 000th time; rig.py shows it while the guest runs. */
+void progress(const char *what, long done);
 
 /* Run function in a child; returns its pid after it has ended. *status may be NULL. */
 pid_t in_child(void (*function)(void *), void *data, int *status);

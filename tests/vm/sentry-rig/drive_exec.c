@@ -401,9 +401,11 @@ static void part_exec_flood(char **words)
 	char *argv[] = { "drive", NULL }, *environment[] = { NULL };
 	pid_t pid;
 
-	for (long i = 0; i < count; i++)
+	for (long i = 0; i < count; i++) {
+		progress("execs", i);
 		if (!posix_spawn(&pid, self, NULL, NULL, argv, environment))
 			waitpid(pid, NULL, 0);
+	}
 }
 
 const struct part exec_parts[] = {

@@ -250,6 +250,7 @@ static void part_flow_flood(char **words)
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
 	for (long i = 0; i < count; i++) {
+		progress("datagrams", i);
 		to.sin_port = htons(1 + i % 60000);
 		sendto(fd, "x", 1, 0, (struct sockaddr *)&to, sizeof(to));
 	}
@@ -264,6 +265,7 @@ static void part_tcp_flood(char **words)
 	for (long i = 0; i < count; i++) {
 		int fd = socket(AF_INET, SOCK_STREAM, 0);
 
+		progress("connects", i);
 		connect(fd, (struct sockaddr *)&to, sizeof(to));
 		close(fd);
 	}

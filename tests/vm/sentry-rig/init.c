@@ -144,13 +144,23 @@ static void wait_for(pid_t pid, const char *what)
 		printf("init: %s ended with %#x\n", what, status);
 }
 
+/* Where frames go out: the virtio port, which takes a frame at once, or a serial port, a byte at a time. */
+static const char *frames_port(void)
+{
+	if (access("/sys/bus/virtio/drivers/virtio_console", F_OK))
+		return "/dev/ttyS1";
+	for (int i = 0; i < 100 && access("/dev/vport0p1", F_OK); i++)
+		usleep(50000);
+	return "/dev/vport0p1";
+}
+
 static void start_sentry(void)
 {
 	char text[1024], number[32];
 	struct stat st;
 
 	mkfifo("/run/control", 0600);
-	snprintf(text, sizeof(text), "%s %s /dev/ttyS1 /run/control %s", host_program, key, host_words);
+	snprintf(text, sizeof(text), "%s %s %s /run/control %s", host_program, key, frames_port(), host_words);
 	start(text, false);
 	usleep(200000);
 

@@ -7,7 +7,7 @@ rig.py SERIES SCENARIO [--prefix SETTINGS] [--cpus N] [--keep DIR]
 SERIES is one that ci/kernel/fetch knows, or debug-SERIES for ci/kernel/debug's.
 
 The guest is an initramfs of static programs (init.c, host.c, drive.c here); the Sentry connects to the test host
-over vsock loopback, and the test host hands each frame out through a serial port as it came. Here every MAC is
+over vsock loopback, and the test host hands each frame out through a port as it came. Here every MAC is
 checked with Python's own SHA-256, the sequence is checked, and then the expectations: programs in the guest print
     expect NAME TAB {members}   a frame with at least these members came
     absent NAME TAB {members}   none did
@@ -28,12 +28,14 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 KEY = bytes(range(32))
 MODULES = ["net/vmw_vsock/vsock", "net/vmw_vsock/vmw_vsock_virtio_transport_common", "net/vmw_vsock/vsock_loopback"]
-OPTIONAL = ["drivers/block/loop", "fs/fuse/fuse", "arch/x86/kernel/msr"]  # built in on some kernels
+VIRTIO = ["drivers/virtio/" + name for name in ("virtio_ring", "virtio", "virtio_pci_legacy_dev", "virtio_pci_modern_dev", "virtio_pci")]
+OPTIONAL = ["drivers/block/loop", "fs/fuse/fuse", "arch/x86/kernel/msr", *VIRTIO, "drivers/char/virtio_console"]  # built in on some kernels
 
 
 def sha(*parts):
@@ -160,12 +162,44 @@ class Machine:
                 "-smp", str(self.cpus), "-m", str(self.memory)]
 
 
+def port(out):
+    return ["-device", "virtio-serial-pci", "-chardev", "file,id=frames,path=" + out, "-device", "virtserialport,chardev=frames"]
+
+
+def frames_of(out):
+    """What came through the port, or through the serial port of a kernel that has no virtio."""
+    for path in (out, out + ".serial"):
+        if os.path.exists(path) and os.path.getsize(path):
+            with open(path, "rb") as frames:
+                return frames.read()
+    return b""
+
+
 def boot(kernel, release, image, console, frames, seconds, more, machine=Machine()):
     words = ["timeout", "-k", "5", str(seconds), "qemu-system-x86_64", *machine.words(), "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-             "-serial", "file:" + console, "-serial", "file:" + frames,
+             "-serial", "file:" + console, "-serial", "file:" + frames + ".serial", *port(frames),
              "-kernel", os.path.join(kernel, "boot", "vmlinuz-" + release), "-initrd", image,
              "-append", "console=ttyS0 %s panic=-1 oops=panic mitigations=off random.trust_cpu=on" % machine.append] + more
-    return subprocess.run(words, stdin=subprocess.DEVNULL).returncode
+    qemu = subprocess.Popen(words, stdin=subprocess.DEVNULL)
+    show_progress(qemu, console)
+    return qemu.wait()
+
+
+def show_progress(qemu, console):
+    """Print the console's lines of progress until QEMU has ended."""
+    begin, part, said = time.monotonic(), "", 0
+    while qemu.poll() is None:
+        time.sleep(0.2)
+        if not os.path.exists(console):
+            continue
+        with open(console, errors="replace") as text:
+            text.seek(said)
+            part += text.read()
+            said = text.tell()
+        *lines, part = part.split("\n")
+        for line in lines:
+            if line.startswith("progress "):
+                print("# %.0f s: %s" % (time.monotonic() - begin, line.strip()[len("progress "):]), flush=True)
 
 
 def no_duplicate_names(pairs):
@@ -359,11 +393,12 @@ def run(series, scenario, seconds=240, keep=None, more=(), sentry=None, machine=
         console, frames = os.path.join(top, "console"), os.path.join(top, "frames")
         status = boot(kernel, release, image, console, frames, seconds, list(more), machine)
         text = open(console, errors="replace").read() if os.path.exists(console) else ""
-        raw = open(frames, "rb").read() if os.path.exists(frames) else b""
+        raw = frames_of(frames)
         if keep:
             os.makedirs(keep, exist_ok=True)
             shutil.copy(console, keep)
-            shutil.copy(frames, keep)
+            with open(os.path.join(keep, "frames"), "wb") as out:
+                out.write(raw)
     if status:
         text += "\nrig: qemu ended with %d\n" % status
     return text.replace("\r", ""), Stream(raw)
