@@ -319,7 +319,7 @@ def one_series(tap, series, options):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         base = pool.submit(boot, "baseline", "no-sentry", lines_of([a for a in ATTEMPTS if a["baseline"]]))
         levels = {level: pool.submit(boot, level, "lockdown %s;latch" % level, lines_of(ATTEMPTS)) for level in LEVELS}
-        others = [(items, pool.submit(boot, "boot%d" % n, settings, lines, 180)) for n, (settings, lines, items) in enumerate(BOOTS)]
+        others = [(items, pool.submit(boot, "boot%d" % n, settings, lines, 180 * options.cpus)) for n, (settings, lines, items) in enumerate(BOOTS)]
 
     base = base.result()
     for item in ATTEMPTS:

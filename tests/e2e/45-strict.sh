@@ -31,6 +31,10 @@ holdfast ws create strict --accel "$(home_accel)" --sentry required --policy "$d
 is "the VM starts at strict" "$(holdfast ws show strict --json | grep -o '"level":"[a-z]*"')" '"level":"strict"'
 if [ $tap_failed = 1 ]; then tap_end; exit 1; fi
 
+# --- what a required Sentry closes behind it
+is "TAM-01 TAM-03 TAM-05 no module and no other kernel" "$(guest cat /proc/sys/kernel/modules_disabled /proc/sys/kernel/kexec_load_disabled)" $'1\n1'
+is "TAM-02 lockdown is at confidentiality" "$(guest cat /sys/kernel/security/lockdown)" "none integrity [confidentiality]"
+
 # --- 1 000 threads and 1 000 spawns, then one call that is refused
 holdfast cp build/probe/threads strict:/tmp/threads
 is "SEC-07 1 000 pthread_create and 1 000 posix_spawn work" "$(guest /tmp/threads 1000)" "1000 threads, 1000 spawns"
