@@ -43,9 +43,10 @@ int cmd_policy(int argc, char **argv)
 		if (strcmp(argv[1], verbs[i].name))
 			continue;
 		status = verbs[i].run(argc - 1, argv + 1);
-		if (status == 2)
-			fprintf(stderr, "usage: holdfast policy %s\n", verbs[i].usage);
-		return status;
+		if (status != POLICY_CMD_USAGE)
+			return status;
+		fprintf(stderr, "usage: holdfast policy %s\n", verbs[i].usage);
+		return 2;
 	}
 	fprintf(help ? stdout : stderr, "usage:\n");
 	for (size_t i = 0; i < n; i++)

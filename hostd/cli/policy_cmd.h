@@ -5,6 +5,9 @@
 
 #include <jansson.h>
 
+/* What a verb returns when it was called wrongly; cmd_policy() then says how. */
+enum { POLICY_CMD_USAGE = -1 };
+
 /* The entry point; argv[0] is "policy".  Returns the exit status. */
 int cmd_policy(int argc, char **argv);
 

@@ -63,14 +63,14 @@ int policy_cmd_apply(int argc, char **argv)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == '?')
-			return 2;
+			return POLICY_CMD_USAGE;
 		json |= c == 'j';
 		dry |= c == 'n';
 		if (c == 'a')
 			author = optarg;
 	}
 	if (optind + 2 != argc)
-		return 2;
+		return POLICY_CMD_USAGE;
 	text = policy_cmd_read(argv[optind + 1], &len);
 	if (!text)
 		return 1;
@@ -100,14 +100,14 @@ int policy_cmd_rollback(int argc, char **argv)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == '?')
-			return 2;
+			return POLICY_CMD_USAGE;
 		json |= c == 'j';
 	}
 	if (optind + 2 != argc)
-		return 2;
+		return POLICY_CMD_USAGE;
 	version = strtol(argv[optind + 1], &end, 10);
 	if (*end || version < 1)
-		return 2;
+		return POLICY_CMD_USAGE;
 	return print_outcome(cli_call("policy.rollback", json_pack("{s:s, s:i, s:s}", "name", argv[optind], "version",
 								   (int)version, "author", cli_author())),
 			     json);
@@ -124,11 +124,11 @@ int policy_cmd_history(int argc, char **argv)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == '?')
-			return 2;
+			return POLICY_CMD_USAGE;
 		json |= c == 'j';
 	}
 	if (optind + 1 != argc)
-		return 2;
+		return POLICY_CMD_USAGE;
 	reply = cli_call("policy.history", json_pack("{s:s}", "name", argv[optind]));
 	if (!reply)
 		return 1;
@@ -477,13 +477,13 @@ static int parse_advice(int argc, char **argv, struct advice *a)
 		case 'a':
 			a->accept = strtol(optarg, NULL, 10);
 			if (a->accept < 1)
-				return 2;
+				return POLICY_CMD_USAGE;
 			break;
 		case 'j':
 			a->json = true;
 			break;
 		default:
-			return 2;
+			return POLICY_CMD_USAGE;
 		}
 	}
 	if (optind + 1 == argc)
@@ -495,12 +495,12 @@ int policy_cmd_advise(int argc, char **argv)
 {
 	struct advice a = { 0 };
 
-	return parse_advice(argc, argv, &a) ? 2 : run_advice(&a);
+	return parse_advice(argc, argv, &a) ? POLICY_CMD_USAGE : run_advice(&a);
 }
 
 int policy_cmd_learn(int argc, char **argv)
 {
 	struct advice a = { .learn = true };
 
-	return parse_advice(argc, argv, &a) ? 2 : run_advice(&a);
+	return parse_advice(argc, argv, &a) ? POLICY_CMD_USAGE : run_advice(&a);
 }

@@ -256,16 +256,13 @@ int policy_cmd_eval(int argc, char **argv)
 		case 'j':
 			break;
 		default:
-			status = 2;
+			status = POLICY_CMD_USAGE;
 		}
 	}
 	if (status == 1)
 		fprintf(stderr, "holdfast: %s\n", err.text);
-	if (status == 0 && (!vectors || optind != argc)) {
-		fprintf(stderr, "usage: holdfast policy eval --vectors FILE [--policies FILE] "
-				"[--policy-dir DIR] [--policy FILE]\n");
-		status = 2;
-	}
+	if (status == 0 && (!vectors || optind != argc))
+		status = POLICY_CMD_USAGE;
 	if (status == 0)
 		status = eval_file(&e, vectors);
 	for (size_t i = 0; i < e.n; i++) {

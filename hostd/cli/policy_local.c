@@ -68,14 +68,14 @@ int policy_cmd_check(int argc, char **argv)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == '?')
-			return 2;
+			return POLICY_CMD_USAGE;
 		lenient |= c == 'l';
 		json |= c == 'j';
 		if (c == 'w')
 			within = optarg;
 	}
 	if (optind == argc)
-		return 2;
+		return POLICY_CMD_USAGE;
 	if (within && !(boundary = policy_cmd_load(within, 0, json)))
 		return 1;
 	for (int i = optind; i < argc; i++)
@@ -122,12 +122,12 @@ int policy_cmd_show(int argc, char **argv)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == '?')
-			return 2;
+			return POLICY_CMD_USAGE;
 		json |= c == 'j';
 		lines |= c == 'l';
 	}
 	if (optind + 1 != argc)
-		return 2;
+		return POLICY_CMD_USAGE;
 	p = file_or_workspace(argv[optind], json);
 	if (!p)
 		return 1;
@@ -164,11 +164,11 @@ int policy_cmd_diff(int argc, char **argv)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == '?')
-			return 2;
+			return POLICY_CMD_USAGE;
 		json |= c == 'j';
 	}
 	if (optind + 2 != argc)
-		return 2;
+		return POLICY_CMD_USAGE;
 	a = file_or_workspace(argv[optind], json);
 	b = a ? file_or_workspace(argv[optind + 1], json) : NULL;
 	if (b && policy_diff(a, b, &l) >= 0) {
@@ -210,13 +210,13 @@ int policy_cmd_prove(int argc, char **argv)
 	optind = 1;
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		if (c == '?')
-			return 2;
+			return POLICY_CMD_USAGE;
 		json |= c == 'j';
 		if (c == 'w')
 			within = optarg;
 	}
 	if (!within || optind + 1 != argc)
-		return 2;
+		return POLICY_CMD_USAGE;
 	boundary = policy_cmd_load(within, 0, json);
 	candidate = boundary ? policy_cmd_load(argv[optind], 0, json) : NULL;
 	if (!candidate) { /* what cannot be read is not within */
@@ -340,11 +340,11 @@ int policy_cmd_explain(int argc, char **argv)
 			q.json = true;
 			break;
 		default:
-			return 2;
+			return POLICY_CMD_USAGE;
 		}
 	}
 	if (!q.policy || !q.program || !q.url || optind != argc)
-		return 2;
+		return POLICY_CMD_USAGE;
 	p = policy_cmd_load(q.policy, q.lenient, q.json);
 	if (!p)
 		return 1;
