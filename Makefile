@@ -148,4 +148,4 @@ clean:
 	rm -rf $(B)
 
 -include $(wildcard mk/*.mk)
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -name '*.d' -type f 2>/dev/null)
