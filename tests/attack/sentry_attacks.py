@@ -132,6 +132,7 @@ ATTEMPTS = [
     attempt("load-unsigned", "load an unsigned module", ("EPERM",), event(type="module_load", op="finit_module", result=-1), baseline=None),
     attempt("load-copy", "the same through init_module", ("EPERM",), event(type="module_load", op="init_module", result=-1), baseline=None),
     attempt("load-32", "the same through the 32-bit entry", ("EPERM",), event(type="module_load", compat=True, result=-1), baseline=None),
+    attempt("livepatch", "replace a function of the kernel by a live patch", ("EPERM",), event(type="module_load", op="finit_module", result=-1)),
     attempt("unload-sentry", "rmmod sentry", ("EPERM", "EBUSY", "EAGAIN"), event(type="module_unload", name="sentry"), None),
     attempt("unload-sentry-forced", "rmmod -f sentry", ("EPERM",), event(type="module_unload", name="sentry", flags=2560), None),
     attempt("unload-sentry-32", "rmmod -f sentry through the 32-bit entry", ("EPERM",), event(type="module_unload", name="sentry", compat=True), None),
@@ -142,6 +143,7 @@ ATTEMPTS = [
     attempt("iopl", "iopl(3)", ("EPERM",), access("ioport")),
     attempt("ioperm", "ioperm", ("EPERM",), access("ioport")),
     attempt("write-msr", "write a model-specific register", ("EPERM",), access("msr")),
+    attempt("write-pci-config", "write a device's PCI configuration through sysfs", ("EPERM",)),
     attempt("hibernate", "open the snapshot device of hibernation", ("EPERM",)),
     attempt("kexec-load", "kexec_load of another kernel", ("EPERM",), event(type="kexec", which="kexec_load"), None),
     attempt("kexec-file-load", "kexec_file_load of another kernel", ("EPERM",), event(type="kexec", which="kexec_file_load"), None),
@@ -162,6 +164,7 @@ ATTEMPTS = [
     attempt("steal-channel", "take the Sentry's socket out of a process", "no effect", beats_go_on, None),
     attempt("actions-logged", "take errno out of the seccomp log", "worked", event(type="seccomp_log"), "worked"),
     attempt("ptrace-32", "ptrace through the 32-bit entry", "worked", event(type="ptrace", compat=True), "worked"),
+    attempt("stop-supervisor", "stop the supervisor (SIGSTOP)", "worked", None, None),
     attempt("kill-supervisor", "kill the supervisor", "worked", event(type="supervisor_lost", op="signal", signal=9), None),
     attempt("supervisor-other", "name another supervisor", ("EPERM",), event(type="param_denied", param="supervisor_pid"), None),
     attempt("leave-sandbox", "move oneself out of the sandbox", "worked", event(type="cgroup_move", op="attach"), "worked", "sandbox"),
@@ -260,6 +263,8 @@ FOOTER = """
   a hash (`exe_sha256`) says what ran.
 - Frames through AF_PACKET, and packets that the kernel makes itself (NFS, WireGuard), show a device at most; the switch on the host
   is what judges them.
+- A supervisor that is stopped (SIGSTOP, a frozen cgroup) instead of killed: no event. Nothing that it has set up ends by that; commands from the
+  host wait.
 - Single probes of others cannot be disarmed one by one through debugfs; the self-test covers three real hooks only.
 """
 
@@ -306,6 +311,7 @@ def main():
 def one_series(tap, series, options):
     """Boot, try everything, judge; returns the Table."""
     table = Table()
+    livepatch = None if options.kept else rig.build_module(series, "livepatch")
 
     def boot(label, settings, lines, seconds=1800):
         label = os.path.join(series, label)
@@ -313,7 +319,7 @@ def one_series(tap, series, options):
             return Run(*rig.kept(os.path.join(options.kept, label)))
         text = (settings + ";" + lines).replace(";", "\n")
         return Run(*rig.run(series, text, seconds, options.keep and os.path.join(options.keep, label),
-                            machine=rig.Machine(options.cpus)))
+                            machine=rig.Machine(options.cpus), extra_files={"modules/livepatch.ko": livepatch}))
 
     # Two boots at a time; each has one CPU. A kernel from which the Sentry was torn may fault for ever instead of panicking.
     with concurrent.futures.ThreadPoolExecutor(2) as pool:

@@ -6,7 +6,6 @@ debug.py SERIES SCENARIO...      e.g. debug.py 6.1 kinds floods-short; names are
 """
 import os
 import re
-import subprocess
 import sys
 
 import rig
@@ -37,18 +36,6 @@ class Tap(rig.Tap):
         print("ok %d - %s # SKIP %s" % (self.count, name, WITHOUT[name]), flush=True)
 
 
-def build_control(kernel, release):
-    """The module that makes faults; returns its path."""
-    out = os.path.join(rig.ROOT, "build", "rig", "control")
-    os.makedirs(out, exist_ok=True)
-    for name in ("Kbuild", "control.c"):
-        with open(os.path.join(rig.HERE, "control", name)) as source, open(os.path.join(out, name), "w") as copy:
-            copy.write(source.read())
-    subprocess.run(["make", "-s", "-C", os.path.join(kernel, "usr/src/linux-headers-" + release), "M=" + out, "modules"],
-                   check=True, stdout=sys.stderr)
-    return os.path.join(out, "control.ko")
-
-
 def run_scenario(series, name, control, tap):
     with open(os.path.join(rig.HERE, "scenarios", name)) as source:
         text = source.read()
@@ -69,7 +56,7 @@ def run_scenario(series, name, control, tap):
 def main():
     series, names = sys.argv[1], sys.argv[2:]
     kernel = rig.kernel_of("debug-" + series)
-    control = build_control(kernel, os.listdir(os.path.join(kernel, "lib/modules"))[0])
+    control = rig.build_module("debug-" + series, "control")
     tap = Tap()
     for name in names:
         print("# %s on %s" % (name, os.listdir(os.path.join(kernel, "lib/modules"))[0]), flush=True)

@@ -117,6 +117,22 @@ static int load_32(void)
 	return int80(350 /* finit_module */, fd, (long)low("", 1), 0, 0, 0);
 }
 
+/* See livepatch/livepatch.c. A task is patched once it is not in the kernel's old code, so that it may take a moment. */
+static int livepatch(void)
+{
+	char text[16] = "";
+	int result = finit("/modules/livepatch.ko");
+
+	for (int i = 0; !result && strncmp(text, "patched", 7) && i < 100; i++) {
+		int fd = open("/proc/cmdline", O_RDONLY);
+
+		read(fd, text, sizeof(text) - 1);
+		close(fd);
+		pause_ms(50);
+	}
+	return result ? result : strncmp(text, "patched", 7) ? -ETIMEDOUT : 0;
+}
+
 static int unload(const char *name, int flags)
 {
 	return outcome(syscall(SYS_delete_module, name, flags));
@@ -152,6 +168,17 @@ static int raise_ioperm(void) { return outcome(ioperm(0x70, 2, 1)); }
 /* kexec */
 
 /* TSC_AUX, with the value that it has. */
+/* What is in the command register of the first device goes into it again: who may, may also switch devices off. */
+static int write_pci_config(void)
+{
+	unsigned short command;
+	int fd = open("/sys/bus/pci/devices/0000:00:00.0/config", O_RDWR);
+
+	if (fd < 0 || pread(fd, &command, 2, 4) != 2)
+		return -errno;
+	return outcome(pwrite(fd, &command, 2, 4));
+}
+
 static int write_msr(void)
 {
 	unsigned long long value;
@@ -453,16 +480,27 @@ static int ptrace_32(void)
 	return result;
 }
 
-static int kill_supervisor(void)
+/* The supervisor can be named once, so that the first attempt's serves the next. */
+static int stop_supervisor(void)
 {
 	char number[16];
 	pid_t pid = sleeper();
 
 	snprintf(number, sizeof(number), "%d", pid);
 	write_to(PARAMS "supervisor_pid", number);
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
-	return 0;
+	write_text("/run/supervisor", number);
+	return outcome(kill(pid, SIGSTOP));
+}
+
+static int kill_supervisor(void)
+{
+	FILE *f = fopen("/run/supervisor", "re");
+	int pid;
+
+	if (!f || fscanf(f, "%d", &pid) != 1)
+		return -ESRCH;
+	fclose(f);
+	return outcome(kill(pid, SIGKILL));
 }
 
 static int leave_sandbox(void) { return write_to(CGROUP "/cgroup.procs", "0"); }
@@ -718,6 +756,7 @@ static const struct {
 	{ "load-unsigned", load_unsigned },
 	{ "load-copy", load_copy },
 	{ "load-32", load_32 },
+	{ "livepatch", livepatch },
 	{ "unload-sentry", unload_sentry },
 	{ "unload-sentry-forced", unload_sentry_forced },
 	{ "unload-sentry-32", unload_32 },
@@ -741,12 +780,14 @@ static const struct {
 	{ "kill-everyone", kill_everyone },
 	{ "steal-channel", steal_channel },
 	{ "write-msr", write_msr },
+	{ "write-pci-config", write_pci_config },
 	{ "hibernate", hibernate },
 	{ "hide-in-fold", hide_in_fold },
 	{ "starve-thread", starve_thread },
 	{ "eat-memory", eat_memory },
 	{ "change-clock", change_clock },
 	{ "ptrace-32", ptrace_32 },
+	{ "stop-supervisor", stop_supervisor },
 	{ "kill-supervisor", kill_supervisor },
 	{ "leave-sandbox", leave_sandbox },
 	{ "clone-out", clone_out },

@@ -98,6 +98,15 @@ def build_tiny32(out):
     os.remove(out + ".o")
 
 
+def build_module(series, name):
+    """A kernel module of the tests from the folder of that name here, for that series' kernel; returns its path."""
+    out = os.path.join(ROOT, "build", "rig", name + "-" + series)
+    with BUILDING:
+        shutil.copytree(os.path.join(HERE, name), out, dirs_exist_ok=True)
+        command("make", "-s", "-C", os.path.join(kernel_of(series), "usr/src/linux-headers-" + release_of(series)), "M=" + out, "modules")
+    return os.path.join(out, name + ".ko")
+
+
 def module_bytes(kernel, release, name):
     base = os.path.join(kernel, "lib/modules", release, "kernel", name + ".ko")
     if os.path.exists(base):
