@@ -197,7 +197,7 @@ void vmlink_over(struct workspace *ws, const char *reason)
 	json_decref(ws->running);
 	json_decref(ws->guest_status);
 	ws->running = ws->guest_status = NULL;
-	ws->ready = ws->sentry_live = false;
+	ws->ready = ws->sentry_live = ws->supervisor.silent = false;
 	decide_reset(ws);
 	fail_requests(ws, why);
 	set_state(ws, WS_OFF, why);
@@ -287,6 +287,7 @@ static void take_status(struct workspace *ws, json_t *status)
 
 	json_decref(ws->guest_status);
 	ws->guest_status = json_incref(status);
+	supervisor_heard(ws);
 	if (ready && !ws->ready) {
 		ws->ready = true;
 		loop_timer_del(ws->ready_timer);

@@ -89,6 +89,11 @@ struct workspace {
 		uint64_t asked_ms, sampled_ms, bytes;
 	} volume; /* volume.c's */
 
+	struct {
+		uint64_t looked_ms, quiet_ms;
+		bool silent;
+	} supervisor; /* supervisor.c's */
+
 	struct ingest *ingest;
 	struct quarantine *quarantine;
 	struct process_table *processes;
@@ -158,6 +163,10 @@ void decide_reset(struct workspace *ws);
 
 /* volume.c: bytes that leave through the switch, to the judge, each second. */
 void volume_tick(struct workspace *ws);
+
+/* supervisor.c: a row when the guest's supervisor, once it took sessions, says nothing for 20 s, and when it is heard again. */
+void supervisor_heard(struct workspace *ws);
+void supervisor_tick(struct workspace *ws);
 
 /*
  * identify.c: is a program the file that was pinned under its name? refusal: NULL, or one line why not. program: the

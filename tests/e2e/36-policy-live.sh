@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # timeout: 600
 # A policy changed under an open connection: it is judged again for the program that it was allowed for, long after
-# the Sentry told of it, and stays or ends.
+# the Sentry told of it, and stays or ends. Then root stops the supervisor, which is seen too.
 set -u
 cd "$(dirname "$0")/../.."
 . tests/home.sh
@@ -55,5 +55,16 @@ ok "ends it" within 10 says closed
 wait "$holder"
 ok "its last row names the program" within 5 ended
 is "by the Sentry's word, not the guest's" "$(rows --kind flow_ended | grep -c '"attested_by":"guest"')" 0
+
+# --- root stops the supervisor for a while
+holdfast exec live -- sudo sh -c 'pids=$(pgrep -x sandboxd) && { setsid sh -c "sleep 45; kill -CONT $pids" & } && kill -STOP $pids' >"$dir/stop" 2>&1 &
+stopper=$!
+silent() { rows --kind guest_silent | grep -q 'said nothing for 20 s'; }
+heard_again() { rows --kind guest_status | grep -q 'heard again'; }
+ok "a supervisor that is stopped is a row" within 40 silent
+ok "and so is that it goes on" within 60 heard_again
+wait "$stopper"
+is "which takes commands again" "$(holdfast exec live -- echo here)" here
+is "it was one row" "$(rows --kind guest_silent | wc -l)" 1
 rows --kind flow_ended,policy_applied | grep -o '"sentence":"[^"]*"' | sed 's/^/# /'
 tap_end
