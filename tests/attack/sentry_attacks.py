@@ -263,8 +263,8 @@ FOOTER = """
   a hash (`exe_sha256`) says what ran.
 - Frames through AF_PACKET, and packets that the kernel makes itself (NFS, WireGuard), show a device at most; the switch on the host
   is what judges them.
-- A supervisor that is stopped (SIGSTOP, a frozen cgroup) instead of killed: no event. Nothing that it has set up ends by that; commands from the
-  host wait.
+- A supervisor that is stopped (SIGSTOP, a frozen cgroup) instead of killed is no event of the Sentry's. What it has confined stays
+  confined; hostd says so after 20 s without its word (`guest_silent`).
 - Single probes of others cannot be disarmed one by one through debugfs; the self-test covers three real hooks only.
 """
 
