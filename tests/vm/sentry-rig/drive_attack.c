@@ -50,7 +50,16 @@ static int write_to(const char *path, const char *text)
 
 static int lower_lockdown(void) { return write_to("/sys/kernel/security/lockdown", "none"); }
 static int kprobes_off(void) { return write_to(KPROBES, "0"); }
-static int ftrace_off(void) { return write_to("/proc/sys/kernel/ftrace_enabled", "0"); }
+
+/* On again where it worked, since a live patch needs it. */
+static int ftrace_off(void)
+{
+	int result = write_to("/proc/sys/kernel/ftrace_enabled", "0");
+
+	if (!result)
+		write_to("/proc/sys/kernel/ftrace_enabled", "1");
+	return result;
+}
 
 static int kprobe_events(void)
 {
