@@ -6,7 +6,7 @@
 set -u
 cd "$(dirname "$0")/../.."
 status=0
-for series in ${1:-6.12}; do
+for series in ${1:-6.1 6.12}; do
 	echo "# $series"
 	tests/vm/sentry-rig/oracle.py "$series" || status=1
 done
