@@ -155,6 +155,8 @@ int policy_cmd_history(int argc, char **argv)
 
 /* ---- refusals ---- */
 
+enum { DENIALS_MAX = 20000 };
+
 struct denials {
 	struct policy_denial *v;
 	size_t n, cap;
@@ -243,9 +245,10 @@ static int read_denials_file(struct denials *d, const char *path)
 	return rc;
 }
 
-static int read_denials_timeline(struct denials *d, const char *ws)
+/* One page of refusals after the row @last, which moves on; 1 if there are more, -1 after a message. */
+static int read_denials_page(struct denials *d, const char *ws, json_int_t *last)
 {
-	json_t *reply = cli_call("timeline", json_pack("{s:s, s:[s], s:i}", "ws", ws, "verdicts", "denied", "limit", 5000));
+	json_t *reply = cli_call("timeline", json_pack("{s:s, s:[s], s:I}", "ws", ws, "verdicts", "denied", "after_id", *last));
 	json_t *row;
 	size_t i;
 
@@ -254,13 +257,27 @@ static int read_denials_timeline(struct denials *d, const char *ws)
 	json_array_foreach(json_object_get(reply, "rows"), i, row) {
 		const json_t *data = json_object_get(row, "data");
 
+		*last = json_integer_value(json_object_get(row, "id"));
 		if (!json_object_get(data, "dport") || !json_object_get(data, "program"))
 			continue;
 		if (read_denial(d, data, (uint64_t)json_integer_value(json_object_get(row, "count"))) < 0)
 			break;
 	}
 	json_array_append_new(d->keep, reply);
-	return 0;
+	return i && json_is_true(json_object_get(reply, "more"));
+}
+
+static int read_denials_timeline(struct denials *d, const char *ws)
+{
+	json_int_t last = 0;
+	int rc;
+
+	do
+		rc = read_denials_page(d, ws, &last);
+	while (rc > 0 && d->n < DENIALS_MAX);
+	if (rc > 0)
+		fprintf(stderr, "holdfast: only the first %zu refusals are looked at\n", d->n);
+	return rc < 0 ? -1 : 0;
 }
 
 static void denials_free(struct denials *d)

@@ -69,8 +69,8 @@ static void tell_refusals(const struct run *run, int64_t since_ns)
 	struct err err;
 	_cleanup_json_ json_t *answer =
 		api_client_call(cli_hostd(), "timeline",
-				json_pack("{s:s,s:I,s:[s]}", "ws", run->name, "since_ns", (json_int_t)since_ns,
-					  "verdicts", "denied"), NULL, NULL, &err);
+				json_pack("{s:s,s:I,s:[s],s:b}", "ws", run->name, "since_ns", (json_int_t)since_ns,
+					  "verdicts", "denied", "newest_first", 1), NULL, NULL, &err);
 	json_t *rows = json_object_get(answer, "rows"), *row;
 	int64_t refused = 0;
 	size_t i;
@@ -79,9 +79,10 @@ static void tell_refusals(const struct run *run, int64_t since_ns)
 		refused += json_integer_value(json_object_get(row, "count")) ? : 1;
 	if (!refused)
 		return;
-	fprintf(stderr, "holdfast: %lld refused, last: ", (long long)refused);
+	fprintf(stderr, "holdfast: %s%lld refused, last: ",
+		json_is_true(json_object_get(answer, "more")) ? "more than " : "", (long long)refused);
 	fflush(stderr);
-	row = json_array_get(rows, json_array_size(rows) - 1);
+	row = json_array_get(rows, 0);
 	fprintf(stderr, "%s (holdfast timeline %s)\n",
 		json_string_value(json_object_get(row, "sentence")) ? : "?", run->name);
 }

@@ -10,6 +10,7 @@
 #include <holdfast/exec.h>
 #include <holdfast/role.h>
 
+#include "hostd/api/api.h"
 #include "hostd/daemon/alerts.h"
 #include "hostd/daemon/evidence.h"
 #include "hostd/daemon/policy_methods.h"
@@ -584,25 +585,32 @@ static void policy_get_method(void *user, struct api_call *call, const json_t *p
 
 /* ---- timeline ---- */
 
+/* What one answer may hold; who wants more asks on from its last id. */
+enum { TIMELINE_PAGE = 5000, TIMELINE_BYTES = API_FRAME_MAX / 2, TIMELINE_MS = 1000 };
+
 struct collected {
 	json_t *rows;
 	size_t bytes;
+	bool more;
 };
 
 static int collect(void *user, const struct store_row *row)
 {
+	struct collected *c = user;
 	json_t *json = query_row_json(row);
 
-	return json_array_append_new(((struct collected *)user)->rows, json);
+	c->bytes += json_dumpb(json, NULL, 0, JSON_COMPACT) + 1;
+	if (c->bytes <= TIMELINE_BYTES && json_array_size(c->rows) < TIMELINE_PAGE)
+		return json_array_append_new(c->rows, json);
+	json_decref(json);
+	c->more = true;
+	return 1;
 }
-
-/* How many rows one answer may hold; the CLI asks on from the last id. */
-enum { TIMELINE_PAGE = 5000, TIMELINE_MS = 1000 };
 
 static void timeline(void *user, struct api_call *call, const json_t *params)
 {
 	struct hostd *hostd = user;
-	struct collected collected = { json_array(), 0 };
+	struct collected collected = { json_array(), 0, false };
 	struct query_db *db = NULL;
 	struct query query;
 	struct err err;
@@ -615,12 +623,12 @@ static void timeline(void *user, struct api_call *call, const json_t *params)
 	}
 	query_bound(db, TIMELINE_MS); /* all others wait meanwhile */
 	if (!query.limit || query.limit > TIMELINE_PAGE)
-		query.limit = TIMELINE_PAGE;
+		query.limit = TIMELINE_PAGE + 1;
 	if (query_run(db, &query, collect, &collected, &err)) {
 		json_decref(collected.rows);
 		api_fail_err(call, &err);
 	} else {
-		api_reply(call, json_pack("{s:o}", "rows", collected.rows));
+		api_reply(call, json_pack("{s:o,s:b}", "rows", collected.rows, "more", collected.more));
 	}
 	query_close(db);
 }

@@ -31,6 +31,15 @@ static inline void hostd_world_make(void)
 	assert_int_equal(paths_init(&hostd.paths, &err), 0);
 }
 
+/* hostd's own methods of these names, into a table of the test's. */
+static inline void take_methods(struct api_method *into, const char *const *wanted)
+{
+	for (const struct api_method *m = daemon_methods; m->name; m++)
+		for (const char *const *w = wanted; *w; w++)
+			if (!strcmp(*w, m->name))
+				*into++ = *m;
+}
+
 /* A message of the role; json is consumed. */
 static inline void say(int role, uint16_t type, json_t *json)
 {

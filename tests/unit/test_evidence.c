@@ -47,12 +47,8 @@ static void serve(void)
 	static struct api_method methods[16] = { { "test.boot", no_params, boot_method } };
 	json_t *settings = settings_default();
 	struct err err = { "" };
-	unsigned n = 1;
 
-	for (const struct api_method *m = daemon_methods; m->name; m++)
-		for (const char *const *w = wanted; *w; w++)
-			if (!strcmp(*w, m->name))
-				methods[n++] = *m;
+	take_methods(methods + 1, wanted);
 	hostd.loop = loop_new(&err);
 	if (daemon_open_store(&hostd, &err) || ws_create(&hostd.paths, "demo", settings, NULL, 0, &err) ||
 	    !workspace_add(&hostd, "demo", &err))

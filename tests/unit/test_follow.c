@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* `timeline --follow` at hostd: what a client lacks comes without a gap, and one that does not read holds nobody up. */
+/*
+ * The timeline from hostd: `timeline --follow` gives what a client lacks without a gap, one that does not read holds nobody
+ * up, and a query of large rows is answered in pages.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,7 +18,7 @@
 #include "hostd/api/client.h"
 #include "tests/unit/hostd_world.h"
 
-enum { BATCH = 1000, TEXT_BYTES = 1500, BATCHES_MAX = 60, WAIT_S = 60, FEW = 900, MANY = 1100, AGAIN = 4, CACHES_KB = 24 * 1024 };
+enum { BATCH = 1000, TEXT_BYTES = 1500, BATCHES_MAX = 60, WAIT_S = 60, FEW = 900, MANY = 1100, AGAIN = 4, PAGED = 4000, CACHES_KB = 24 * 1024 };
 
 /* What is freed is freed: the growth of hostd is measured. */
 const char *__asan_default_options(void);
@@ -80,12 +83,13 @@ static void serve(void)
 	static const char *const follow_params[] = { "ws", "after_id", "all", NULL };
 	static const char *const append_params[] = { "n", NULL };
 	static const char *const no_params[] = { NULL };
-	static const struct api_method methods[] = { { "timeline.follow", follow_params, follow_method },
-						     { "test.append", append_params, append_method },
-						     { "test.state", no_params, state_method },
-						     { NULL, NULL, NULL } };
+	static const char *const wanted[] = { "timeline", NULL };
+	static struct api_method methods[8] = { { "timeline.follow", follow_params, follow_method },
+						{ "test.append", append_params, append_method },
+						{ "test.state", no_params, state_method } };
 	struct err err;
 
+	take_methods(methods + 3, wanted);
 	hostd.loop = loop_new(&err);
 	if (daemon_open_store(&hostd, &err))
 		_exit(1);
@@ -265,6 +269,28 @@ static void one_that_does_not_read_is_let_go_and_nobody_waits(void **state)
 	end(&quick);
 }
 
+static void a_query_of_large_rows_is_answered_in_pages(void **state)
+{
+	unsigned pages = 0;
+	json_int_t last = 0;
+	bool more = true;
+
+	(void)state;
+	append(PAGED > appended ? (unsigned)(PAGED - appended) : 0);
+	for (; more; pages++) {
+		json_t *page = call("timeline", json_pack("{s:s,s:b,s:I}", "ws", "demo", "all", 1, "after_id", last)), *row;
+		size_t i;
+
+		json_array_foreach(json_object_get(page, "rows"), i, row)
+			assert_int_equal(json_integer_value(json_object_get(row, "id")), ++last);
+		assert_true(i > 0);
+		more = json_is_true(json_object_get(page, "more"));
+		json_decref(page);
+	}
+	assert_int_equal(last, appended);
+	assert_true(pages > 1 && (size_t)appended * 2 * TEXT_BYTES > API_FRAME_MAX);
+}
+
 static int set_up(void **state)
 {
 	(void)state;
@@ -287,6 +313,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_a_client_lacks_comes_without_a_gap),
+		cmocka_unit_test(a_query_of_large_rows_is_answered_in_pages),
 		cmocka_unit_test(one_that_does_not_read_is_let_go_and_nobody_waits),
 	};
 
