@@ -13,7 +13,7 @@
  *   garbage              send 96 bytes that are no record, then a record with a wrong MAC
  *   listen on|off        stop and start listening
  *   stall SECONDS        read nothing for so long
- *   frames off           hand no more frames out (for costs: a serial port is dear)
+ *   frames on|off        hand frames out, or not (for costs: a serial port is dear)
  */
 #include <endian.h>
 #include <errno.h>
@@ -202,6 +202,8 @@ static void on_command(char *line)
 		close_after = atol(line + 12);
 	else if (!strncmp(line, "close-before-welcome ", 21))
 		refuse_welcomes = atol(line + 21);
+	else if (!strcmp(line, "frames on"))
+		hand_out = true;
 	else if (!strcmp(line, "frames off"))
 		hand_out = false;
 	else if (!strncmp(line, "stall ", 6))
