@@ -174,7 +174,7 @@ void pause_ms(long ms)
 int main(int argc, char **argv)
 {
 	const struct part *all[] = { exec_parts, flow_parts, hash_parts, kernel_parts, sandbox_parts, attack_parts, bench_parts,
-				     debug_parts };
+				     debug_parts, peer_parts };
 
 	if (argc < 2)
 		return 0;

@@ -36,6 +36,6 @@ void pause_ms(long ms);
 /* The parts: name, what it does. */
 struct part { const char *name; void (*run)(char **words); };
 extern const struct part exec_parts[], flow_parts[], hash_parts[], kernel_parts[], sandbox_parts[], attack_parts[], bench_parts[],
-	debug_parts[];
+	debug_parts[], peer_parts[];
 
 #endif
