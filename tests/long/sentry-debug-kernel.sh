@@ -5,4 +5,4 @@
 # report from it, and one from each of the faults that a control module makes in the same boot. The kernel is built once.
 set -u
 cd "$(dirname "$0")/../.."
-exec tests/vm/sentry-rig/debug.py 6.1 kinds
+exec tests/vm/sentry-rig/debug.py 6.1 ${1:-kinds floods-short reconnect}
