@@ -155,7 +155,7 @@ int policy_cmd_history(int argc, char **argv)
 
 /* ---- refusals ---- */
 
-enum { DENIALS_MAX = 20000 };
+enum { DENIALS_MAX = 5000, DENIAL_ROWS_MAX = 50000 };
 
 struct denials {
 	struct policy_denial *v;
@@ -245,38 +245,52 @@ static int read_denials_file(struct denials *d, const char *path)
 	return rc;
 }
 
-/* One page of refusals after the row @last, which moves on; 1 if there are more, -1 after a message. */
-static int read_denials_page(struct denials *d, const char *ws, json_int_t *last)
+/* The refusals of one page of rows; *before moves on to its oldest. 1 if there are older ones, -1 after a message. */
+static int read_denials_page(struct denials *d, const char *ws, json_int_t *before, size_t *rows)
 {
-	json_t *reply = cli_call("timeline", json_pack("{s:s, s:[s], s:I}", "ws", ws, "verdicts", "denied", "after_id", *last));
-	json_t *row;
+	json_t *query = json_pack("{s:s, s:[s], s:b}", "ws", ws, "verdicts", "denied", "newest_first", 1), *row;
+	_cleanup_json_ json_t *reply = NULL;
 	size_t i;
 
+	if (*before)
+		json_object_set_new(query, "before_id", json_integer(*before));
+	reply = cli_call("timeline", query);
 	if (!reply)
 		return -1;
 	json_array_foreach(json_object_get(reply, "rows"), i, row) {
-		const json_t *data = json_object_get(row, "data");
+		json_t *data = json_object_get(row, "data");
 
-		*last = json_integer_value(json_object_get(row, "id"));
-		if (!json_object_get(data, "dport") || !json_object_get(data, "program"))
+		*before = json_integer_value(json_object_get(row, "id"));
+		if (d->n >= DENIALS_MAX || !json_object_get(data, "dport") || !json_object_get(data, "program"))
 			continue;
-		if (read_denial(d, data, (uint64_t)json_integer_value(json_object_get(row, "count"))) < 0)
-			break;
+		if (json_array_append(d->keep, data) ||
+		    read_denial(d, data, (uint64_t)json_integer_value(json_object_get(row, "count"))) < 0) {
+			fprintf(stderr, "holdfast: out of memory\n");
+			return -1;
+		}
 	}
-	json_array_append_new(d->keep, reply);
+	*rows += i;
 	return i && json_is_true(json_object_get(reply, "more"));
 }
 
+/* The newest refusals of connections, oldest of them first. */
 static int read_denials_timeline(struct denials *d, const char *ws)
 {
-	json_int_t last = 0;
+	json_int_t before = 0;
+	size_t rows = 0;
 	int rc;
 
 	do
-		rc = read_denials_page(d, ws, &last);
-	while (rc > 0 && d->n < DENIALS_MAX);
+		rc = read_denials_page(d, ws, &before, &rows);
+	while (rc > 0 && d->n < DENIALS_MAX && rows < DENIAL_ROWS_MAX);
 	if (rc > 0)
-		fprintf(stderr, "holdfast: only the first %zu refusals are looked at\n", d->n);
+		fprintf(stderr, "holdfast: of the refusals only the newest %zu are looked at\n", rows);
+	for (size_t i = 0; i < d->n / 2; i++) {
+		struct policy_denial first = d->v[i];
+
+		d->v[i] = d->v[d->n - 1 - i];
+		d->v[d->n - 1 - i] = first;
+	}
 	return rc < 0 ? -1 : 0;
 }
 
@@ -505,7 +519,7 @@ static int parse_advice(int argc, char **argv, struct advice *a)
 	}
 	if (optind + 1 == argc)
 		a->ws = argv[optind++];
-	return optind != argc || (!a->ws && !a->denials_file) ? 2 : 0;
+	return optind != argc || (!a->ws && !a->denials_file) ? POLICY_CMD_USAGE : 0;
 }
 
 int policy_cmd_advise(int argc, char **argv)

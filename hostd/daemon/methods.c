@@ -585,7 +585,7 @@ static void policy_get_method(void *user, struct api_call *call, const json_t *p
 
 /* ---- timeline ---- */
 
-/* What one answer may hold; who wants more asks on from its last id. */
+/* What one answer may hold; who wants more asks on after its last id, or newest first before it. */
 enum { TIMELINE_PAGE = 5000, TIMELINE_BYTES = API_FRAME_MAX / 2, TIMELINE_MS = 1000 };
 
 struct collected {
@@ -622,8 +622,8 @@ static void timeline(void *user, struct api_call *call, const json_t *params)
 		return;
 	}
 	query_bound(db, TIMELINE_MS); /* all others wait meanwhile */
-	if (!query.limit || query.limit > TIMELINE_PAGE)
-		query.limit = TIMELINE_PAGE + 1;
+	if (query.limit > TIMELINE_PAGE) /* without one, collect() ends it: a limit takes the newest */
+		query.limit = TIMELINE_PAGE;
 	if (query_run(db, &query, collect, &collected, &err)) {
 		json_decref(collected.rows);
 		api_fail_err(call, &err);
