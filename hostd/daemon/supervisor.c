@@ -10,20 +10,27 @@
 
 enum { SILENT_MS = 4 * HF_CONTROL_STATUS_MS, LOOK_MS = 1000 };
 
-void supervisor_heard(struct workspace *ws)
+void supervisor_expected(struct workspace *ws, bool expected)
 {
-	if (ws->supervisor.silent)
-		workspace_event(ws, EVENT_GUEST_STATUS, json_pack("{s:s}", "text", "it is heard again"));
+	ws->supervisor.expected = expected;
 	ws->supervisor.silent = false;
 	ws->supervisor.quiet_ms = 0;
 }
 
-void supervisor_tick(struct workspace *ws)
+void supervisor_heard(struct workspace *ws)
 {
-	uint64_t now = loop_now_ms(), passed = now - ws->supervisor.looked_ms;
+	if (ws->supervisor.silent)
+		workspace_event(ws, EVENT_GUEST_HEARD, json_object());
+	ws->supervisor.silent = false;
+	ws->supervisor.quiet_ms = 0;
+}
 
-	ws->supervisor.looked_ms = now;
-	if (!ws->ready || ws->state != WS_RUNNING || passed > LOOK_MS)
+void supervisor_tick(struct workspace *ws, uint64_t now_ms)
+{
+	uint64_t passed = now_ms - ws->supervisor.looked_ms;
+
+	ws->supervisor.looked_ms = now_ms;
+	if (!ws->supervisor.expected || ws->state != WS_RUNNING || passed > LOOK_MS)
 		return;
 	ws->supervisor.quiet_ms += passed;
 	if (ws->supervisor.silent || ws->supervisor.quiet_ms < SILENT_MS)

@@ -197,7 +197,8 @@ void vmlink_over(struct workspace *ws, const char *reason)
 	json_decref(ws->running);
 	json_decref(ws->guest_status);
 	ws->running = ws->guest_status = NULL;
-	ws->ready = ws->sentry_live = ws->supervisor.silent = false;
+	ws->ready = ws->sentry_live = false;
+	supervisor_expected(ws, false);
 	decide_reset(ws);
 	fail_requests(ws, why);
 	set_state(ws, WS_OFF, why);
@@ -290,6 +291,7 @@ static void take_status(struct workspace *ws, json_t *status)
 	supervisor_heard(ws);
 	if (ready && !ws->ready) {
 		ws->ready = true;
+		supervisor_expected(ws, true);
 		loop_timer_del(ws->ready_timer);
 		ws->ready_timer = NULL;
 		workspace_event(ws, EVENT_GUEST_STATUS, json_pack("{s:s}", "text", "it takes sessions"));
@@ -345,6 +347,7 @@ static int on_attached(void *user, struct msg *msg, struct err *err)
 	json_decref(ws->running);
 	ws->running = json_incref(msg->json);
 	ws->start_ms = loop_now_ms() - (uint64_t)uptime;
+	supervisor_expected(ws, uptime > WS_READY_MS); /* it may have been stopped while no hostd was there */
 	msg_peer_set_state(ws->vm, LINK_UP);
 	set_state(ws, !strcmp(state, "paused") ? WS_PAUSED : WS_RUNNING, reason);
 	/* A VM that only waited for a hostd goes on; one in quarantine is cut and stopped again. */

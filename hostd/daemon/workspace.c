@@ -359,7 +359,7 @@ void workspace_tick(struct workspace *ws)
 	quarantine_tick(ws->quarantine, (int64_t)loop_now_ns());
 	decide_tick(ws);
 	volume_tick(ws);
-	supervisor_tick(ws);
+	supervisor_tick(ws, loop_now_ms());
 	policy_file_look(ws, false);
 }
 

@@ -91,7 +91,7 @@ struct workspace {
 
 	struct {
 		uint64_t looked_ms, quiet_ms;
-		bool silent;
+		bool expected, silent;
 	} supervisor; /* supervisor.c's */
 
 	struct ingest *ingest;
@@ -164,9 +164,10 @@ void decide_reset(struct workspace *ws);
 /* volume.c: bytes that leave through the switch, to the judge, each second. */
 void volume_tick(struct workspace *ws);
 
-/* supervisor.c: a row when the guest's supervisor, once it took sessions, says nothing for 20 s, and when it is heard again. */
+/* supervisor.c: a row when the guest's supervisor, while it is expected to, says nothing for 20 s, and when it is heard again. */
+void supervisor_expected(struct workspace *ws, bool expected);
 void supervisor_heard(struct workspace *ws);
-void supervisor_tick(struct workspace *ws);
+void supervisor_tick(struct workspace *ws, uint64_t now_ms); /* monotonic; several times a second */
 
 /*
  * identify.c: is a program the file that was pinned under its name? refusal: NULL, or one line why not. program: the

@@ -57,10 +57,10 @@ ok "its last row names the program" within 5 ended
 is "by the Sentry's word, not the guest's" "$(rows --kind flow_ended | grep -c '"attested_by":"guest"')" 0
 
 # --- root stops the supervisor for a while
-holdfast exec live -- sudo sh -c 'pids=$(pgrep -x sandboxd) && { setsid sh -c "sleep 45; kill -CONT $pids" & } && kill -STOP $pids' >"$dir/stop" 2>&1 &
+holdfast exec live -- sudo sh -c 'pids=$(echo $(pgrep -x sandboxd)) && { setsid sh -c "sleep 45; kill -CONT $pids" & } && kill -STOP $pids' >"$dir/stop" 2>&1 &
 stopper=$!
 silent() { rows --kind guest_silent | grep -q 'said nothing for 20 s'; }
-heard_again() { rows --kind guest_status | grep -q 'heard again'; }
+heard_again() { rows --kind guest_heard | grep -q 'heard again'; }
 ok "a supervisor that is stopped is a row" within 40 silent
 ok "and so is that it goes on" within 60 heard_again
 wait "$stopper"
