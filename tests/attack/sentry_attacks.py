@@ -132,7 +132,8 @@ ATTEMPTS = [
     attempt("load-unsigned", "load an unsigned module", ("EPERM",), event(type="module_load", op="finit_module", result=-1), baseline=None),
     attempt("load-copy", "the same through init_module", ("EPERM",), event(type="module_load", op="init_module", result=-1), baseline=None),
     attempt("load-32", "the same through the 32-bit entry", ("EPERM",), event(type="module_load", compat=True, result=-1), baseline=None),
-    attempt("livepatch", "replace a function of the kernel by a live patch", ("EPERM",), event(type="module_load", op="finit_module", result=-1)),
+    attempt("livepatch", "replace a function of the kernel by a live patch", ("EPERM",),
+            event(type="module_load", op="finit_module", result=-1)),
     attempt("unload-sentry", "rmmod sentry", ("EPERM", "EBUSY", "EAGAIN"), event(type="module_unload", name="sentry"), None),
     attempt("unload-sentry-forced", "rmmod -f sentry", ("EPERM",), event(type="module_unload", name="sentry", flags=2560), None),
     attempt("unload-sentry-32", "rmmod -f sentry through the 32-bit entry", ("EPERM",), event(type="module_unload", name="sentry", compat=True), None),
@@ -196,6 +197,9 @@ BOOTS = [
         own("crash", "crash the kernel (sysrq c)", "did not return", ends_unclean, "confidentiality")]),
     ("lockdown confidentiality;latch", "run /bin/drive attack power-off", [
         own("power-off", "power off without a word", "did not return", ends_unclean, "confidentiality")]),
+    ("lockdown integrity", "run /bin/drive attack livepatch", [
+        own("livepatch", "replace a function of the kernel where modules are not latched", ("EPERM",),
+            event(type="module_load", op="finit_module", result=-1), "integrity, not latched")]),
     ("", "run /bin/drive attack kprobes-off;sleep 3000;run /bin/drive attack unload-sentry-forced;run /bin/drive noop", [
         own("kprobes-off", "debugfs kprobes/enabled=0 where lockdown is not raised", "worked", hooks_dead, "none"),
         own("unload-sentry-forced", "rmmod -f sentry where modules are not latched", None, ends_unclean, "none")]),
@@ -264,7 +268,8 @@ FOOTER = """
 - Frames through AF_PACKET, and packets that the kernel makes itself (NFS, WireGuard), show a device at most; the switch on the host
   is what judges them.
 - A supervisor that is stopped (SIGSTOP, a frozen cgroup) instead of killed is no event of the Sentry's. What it has confined stays
-  confined; hostd says so after 20 s without its word (`guest_silent`).
+  confined; hostd says so after 20 s without its word (`guest_silent`). Who takes the descriptor of its channel out
+  of it can go on speaking for it: what the supervisor says is the guest's word and opens nothing.
 - Single probes of others cannot be disarmed one by one through debugfs; the self-test covers three real hooks only.
 """
 
@@ -325,7 +330,8 @@ def one_series(tap, series, options):
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         base = pool.submit(boot, "baseline", "no-sentry", lines_of([a for a in ATTEMPTS if a["baseline"]]))
         levels = {level: pool.submit(boot, level, "lockdown %s;latch" % level, lines_of(ATTEMPTS)) for level in LEVELS}
-        others = [(items, pool.submit(boot, "boot%d" % n, settings, lines, 180 * options.cpus)) for n, (settings, lines, items) in enumerate(BOOTS)]
+        others = [(items, pool.submit(boot, "boot%d" % n, settings, lines, 180 * options.cpus))
+                  for n, (settings, lines, items) in enumerate(BOOTS)]
 
     base = base.result()
     for item in ATTEMPTS:

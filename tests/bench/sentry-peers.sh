@@ -34,10 +34,15 @@ build_scap() {
 	local kernel release
 	kernel=$(ci/kernel/fetch "$1")
 	release=$(cd "$kernel/lib/modules" && echo *)
-	make -s -C "$kernel/usr/src/linux-headers-$release" M="$(echo "$peers"/root/usr/src/scap-*)" modules >&2
+	mkdir -p build/rig/scap
+	cp -r -u "$peers"/root/usr/src/scap-*/. build/rig/scap
+	make -s -C "$kernel/usr/src/linux-headers-$release" M="$PWD/build/rig/scap" modules >&2
 }
 
+exec 8>"$peers.lock"
+flock 8
 [ -d "$peers" ] || fetch
+exec 8>&-
 build_scap 6.1
 grep -E '^(auditd|sysdig|falcosecurity-scap-dkms) ' "$peers/versions" | sed 's/^/# /'
 exec tests/vm/sentry-rig/peers.py 6.1 "$peers/root" "${@:-instructions}"

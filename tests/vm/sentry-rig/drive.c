@@ -2,6 +2,7 @@
 /* The test driver: `drive PART [WORDS]` does one thing in the guest and says which frame must come of it. */
 #include "drive.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -141,6 +142,24 @@ int try_write(const char *path, const char *text)
 	if (fd >= 0)
 		close(fd);
 	return result;
+}
+
+pid_t process_of(const char *program)
+{
+	DIR *proc = opendir("/proc");
+	char link[300], path[256];
+	struct dirent *entry;
+	pid_t found = 0;
+
+	while (!found && (entry = readdir(proc))) {
+		snprintf(link, sizeof(link), "/proc/%s/exe", entry->d_name);
+		ssize_t len = readlink(link, path, sizeof(path) - 1);
+
+		if (len > 0 && (path[len] = 0, !strcmp(path, program)))
+			found = atoi(entry->d_name);
+	}
+	closedir(proc);
+	return found;
 }
 
 void write_text(const char *path, const char *text)

@@ -28,6 +28,8 @@ void *low(const void *bytes, size_t len);
 
 /* Start of a process in ticks of 1/100 s, as /proc/PID/stat has it. */
 unsigned long long start_ticks(pid_t pid);
+/* A process that runs the program of this path, or 0. */
+pid_t process_of(const char *program);
 void write_text(const char *path, const char *text);
 int try_write(const char *path, const char *text); /* 0 or -errno */
 void copy_self(const char *path, unsigned int mode);

@@ -174,31 +174,25 @@ static int open_port(void) { return outcome(open("/dev/port", O_RDWR)); }
 static int raise_iopl(void) { return outcome(iopl(3)); }
 static int raise_ioperm(void) { return outcome(ioperm(0x70, 2, 1)); }
 
-/* kexec */
-
-/* TSC_AUX, with the value that it has. */
-/* What is in the command register of the first device goes into it again: who may, may also switch devices off. */
-static int write_pci_config(void)
+/* Write what stands there into its place again: who may, may also write something else. */
+static int write_again(const char *path, size_t len, off_t at)
 {
-	unsigned short command;
-	int fd = open("/sys/bus/pci/devices/0000:00:00.0/config", O_RDWR);
+	unsigned char bytes[8];
+	int fd = open(path, O_RDWR);
+	ssize_t n = fd < 0 ? -1 : pread(fd, bytes, len, at);
 
-	if (fd < 0 || pread(fd, &command, 2, 4) != 2)
+	if (n < 0)
 		return -errno;
-	return outcome(pwrite(fd, &command, 2, 4));
+	return (size_t)n != len ? -EIO : outcome(pwrite(fd, bytes, len, at));
 }
 
-static int write_msr(void)
-{
-	unsigned long long value;
-	int fd = open("/dev/cpu/0/msr", O_RDWR);
-
-	if (fd < 0 || pread(fd, &value, 8, 0xc0000103) != 8)
-		return -errno;
-	return outcome(pwrite(fd, &value, 8, 0xc0000103));
-}
+/* the command register, which switches a device off; TSC_AUX */
+static int write_pci_config(void) { return write_again("/sys/bus/pci/devices/0000:00:00.0/config", 2, 4); }
+static int write_msr(void) { return write_again("/dev/cpu/0/msr", 8, 0xc0000103); }
 
 static int hibernate(void) { return outcome(open("/dev/snapshot", O_RDONLY)); }
+
+/* kexec */
 
 static int kexec(void)
 {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Costs: `drive bench LABEL [build]` prints `bench TAB LABEL TAB WHAT TAB LEAST TAB BUSY TAB NUMBER` for each kind of
+ * Costs: `drive bench LABEL [build]` prints `bench TAB LABEL TAB WHAT TAB LEAST TAB BUSY TAB NUMBER TAB HOST` for each kind of
  * operation, with `build` also for compiling the files that /src/sources names. LEAST: nanoseconds that the caller waits for
  * one, in the quickest of some rounds. BUSY: nanoseconds for which the CPU (the only one) is busy for one, on the average of
- * all rounds and with what others do of it afterwards. NUMBER: how many there were. Under QEMU's -icount shift=0 a nanosecond
+ * all rounds and with what others do of it afterwards. NUMBER: how many there were. HOST: of BUSY, the nanoseconds of
+ * the test host, which the product has outside of the guest. Under QEMU's -icount shift=0 a nanosecond
  * of the guest's clock is one guest instruction.
  */
 #include "drive.h"
@@ -14,6 +15,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -151,6 +153,10 @@ static pid_t start_idler(void)
 	struct sched_param none = { 0 };
 	pid_t pid = fork();
 
+	if (pid < 0) {
+		perror("bench");
+		exit(1);
+	}
 	if (!pid) {
 		sched_setscheduler(0, SCHED_IDLE, &none);
 		raise(SIGSTOP);
@@ -179,9 +185,19 @@ static unsigned long long busy_afterwards(pid_t idler)
 	return busy;
 }
 
+/* How long the test host has had the CPU; 0 where there is none. */
+static unsigned long long host_time(void)
+{
+	pid_t host = process_of("/bin/host");
+	clockid_t clock;
+
+	return host && !clock_getcpuclockid(host, &clock) ? read_clock(clock) : 0;
+}
+
 static void measure(const struct cost *cost, int rounds, const char *label, pid_t idler)
 {
-	unsigned long long least = ~0ULL, begin = now(), busy;
+	unsigned long long host = host_time(), least = ~0ULL, begin = now(), busy;
+	int times = rounds * cost->times;
 
 	for (int round = 0; round < rounds; round++) {
 		unsigned long long start = now(), took;
@@ -193,7 +209,8 @@ static void measure(const struct cost *cost, int rounds, const char *label, pid_
 	}
 	busy = now() - begin;
 	busy += busy_afterwards(idler);
-	printf("bench\t%s\t%s\t%llu\t%llu\t%d\n", label, cost->name, least, busy / rounds / cost->times, rounds * cost->times);
+	host = host_time() - host;
+	printf("bench\t%s\t%s\t%llu\t%llu\t%d\t%llu\n", label, cost->name, least, busy / times, times, host / times);
 	fflush(stdout);
 }
 
@@ -230,6 +247,7 @@ static void part_bench(char **words)
 	if (builds)
 		measure(&build, BUILD_ROUNDS, words[0], idler);
 	kill(idler, SIGKILL);
+	waitpid(idler, NULL, 0);
 }
 
 /* What the module holds in vmalloc, which is nearly all of it. */

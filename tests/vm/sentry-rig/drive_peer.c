@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * What peers.py needs of the guest beside the bench: `load FILE` loads a module, `end PROGRAM` interrupts a program and waits
- * for its end, `lines NAME COMMAND ...` prints `lines TAB NAME TAB NUMBER` with how many lines the command prints.
+ * for its end, `runs PROGRAM` tells whether it does, `lines NAME COMMAND ...` prints `lines TAB NAME TAB NUMBER` with how many
+ * lines the command prints.
  */
 #include "drive.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -27,25 +27,6 @@ static void part_load(char **words)
 	close(fd);
 }
 
-/* The process that runs a program, or 0. */
-static pid_t process_of(const char *program)
-{
-	DIR *proc = opendir("/proc");
-	char link[300], path[256];
-	struct dirent *entry;
-	pid_t found = 0;
-
-	while (!found && (entry = readdir(proc))) {
-		snprintf(link, sizeof(link), "/proc/%s/exe", entry->d_name);
-		ssize_t len = readlink(link, path, sizeof(path) - 1);
-
-		if (len > 0 && (path[len] = 0, !strcmp(path, program)))
-			found = atoi(entry->d_name);
-	}
-	closedir(proc);
-	return found;
-}
-
 static void part_end(char **words)
 {
 	pid_t pid = process_of(words[0]);
@@ -56,6 +37,11 @@ static void part_end(char **words)
 	while (pid && process_of(words[0]) && ++tries < END_TRIES)
 		pause_ms(100);
 	check("the monitor ran until it was interrupted", pid && tries < END_TRIES, "%s: process %d", words[0], pid);
+}
+
+static void part_runs(char **words)
+{
+	check("the monitor still runs", process_of(words[0]), "%s", words[0]);
 }
 
 static void part_lines(char **words)
@@ -83,6 +69,7 @@ static void part_lines(char **words)
 const struct part peer_parts[] = {
 	{ "load", part_load },
 	{ "end", part_end },
+	{ "runs", part_runs },
 	{ "lines", part_lines },
 	{ NULL, NULL },
 };

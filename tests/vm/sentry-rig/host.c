@@ -13,7 +13,7 @@
  *   garbage              send 96 bytes that are no record, then a record with a wrong MAC
  *   listen on|off        stop and start listening
  *   stall SECONDS        read nothing for so long
- *   frames on|off        hand frames out, or not (for costs: a serial port is dear)
+ *   frames on|off        hand frames out, or not (for costs)
  */
 #include <endian.h>
 #include <errno.h>

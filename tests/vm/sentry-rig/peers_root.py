@@ -99,5 +99,5 @@ def guest_files(peers):
     root.text("etc/audit/plugins.d/README", "")
     root.text("etc/audit/rules", RULES % SENDS)
     root.text("etc/audit/rules-connect", RULES % "")
-    root.files["modules/scap.ko"], = glob.glob(root.peers + "/usr/src/scap-*/scap.ko")
+    root.files["modules/scap.ko"] = os.path.join(rig.ROOT, "build/rig/scap/scap.ko")
     return root.files
