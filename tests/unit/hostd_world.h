@@ -3,6 +3,8 @@
 #ifndef TESTS_UNIT_HOSTD_WORLD_H
 #define TESTS_UNIT_HOSTD_WORLD_H
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,6 +31,19 @@ static inline void hostd_world_make(void)
 	setenv("XDG_RUNTIME_DIR", hostd_dir, 1);
 	hostd.spawner = -1;
 	assert_int_equal(paths_init(&hostd.paths, &err), 0);
+}
+
+static inline int hostd_world_remove(void **state)
+{
+	(void)state;
+	return io_remove_tree(AT_FDCWD, hostd_dir, NULL);
+}
+
+/* For a test that has hostd's parts in its own process: they live as long as it does. */
+static inline _Noreturn void hostd_world_exit(int failed)
+{
+	fflush(NULL);
+	_exit(failed);
 }
 
 /* hostd's own methods of these names, into a table of the test's. */

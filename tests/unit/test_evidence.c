@@ -214,11 +214,10 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	(void)state;
 	api_client_close(api);
 	kill(server, SIGKILL);
 	waitpid(server, NULL, 0);
-	return io_remove_tree(AT_FDCWD, hostd_dir, NULL);
+	return hostd_world_remove(state);
 }
 
 int main(void)

@@ -124,20 +124,11 @@ static int set_up(void **state)
 	return hostd.alerts ? 0 : -1;
 }
 
-static int tear_down(void **state)
-{
-	(void)state;
-	return io_remove_tree(AT_FDCWD, hostd_dir, NULL);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_pause_for_the_timeline_ends_with_its_reason),
 	};
 
-	int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-
-	fflush(NULL);
-	_exit(failed); /* the parts of hostd live as long as their process */
+	hostd_world_exit(cmocka_run_group_tests(tests, set_up, hostd_world_remove));
 }

@@ -108,12 +108,6 @@ static int set_up(void **state)
 	return hostd.alerts ? 0 : -1;
 }
 
-static int tear_down(void **state)
-{
-	(void)state;
-	return io_remove_tree(AT_FDCWD, hostd_dir, NULL);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -121,8 +115,5 @@ int main(void)
 		cmocka_unit_test(time_in_which_nothing_could_be_heard_is_not_counted),
 	};
 
-	int failed = cmocka_run_group_tests(tests, set_up, tear_down);
-
-	fflush(NULL);
-	_exit(failed); /* the parts of hostd live as long as their process */
+	hostd_world_exit(cmocka_run_group_tests(tests, set_up, hostd_world_remove));
 }
