@@ -40,11 +40,10 @@ def run_scenario(series, name, control, tap):
 
 def main():
     series, names = sys.argv[1], sys.argv[2:]
-    kernel = rig.kernel_of("debug-" + series)
     control = rig.build_module("debug-" + series, "control")
     tap = rig.Tap()
     for name in names:
-        print("# %s on %s" % (name, os.listdir(os.path.join(kernel, "lib/modules"))[0]), flush=True)
+        print("# %s on %s" % (name, rig.release_of("debug-" + series)), flush=True)
         run_scenario(series, name, control, tap)
     tap.end()
     return 1 if tap.failed else 0
